@@ -1,0 +1,28 @@
+"""exportlint: the export portability linter and test framework for PyTorch.
+
+Importing this package imports neither torch nor libcst; the public names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from exportlint._version import __version__
+
+if TYPE_CHECKING:
+    from exportlint.checks.case import Method, ModelCase, Tolerance, export_case
+
+__all__ = ["Method", "ModelCase", "Tolerance", "__version__", "export_case"]
+
+_HOME = dict.fromkeys(("Method", "ModelCase", "Tolerance", "export_case"), "exportlint.checks.case")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

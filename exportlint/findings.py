@@ -1,0 +1,137 @@
+"""The vocabulary shared by the linter, the checks and the reports: findings, outcomes and readiness.
+
+Everything here is a frozen dataclass without behaviour that needs torch, so that each door can build, read and
+write it. The JSON form of `Readiness` is the one from which every report format is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Severity = Literal["error", "warning", "info"]
+Outcome = Literal["passed", "failed", "errored", "crashed", "timed_out", "not_checked"]
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule at a place.
+
+    Attributes:
+        rule: Code of the rule in the catalogue, such as ``EXP101``.
+        severity: ``error`` and ``warning`` change the exit status, ``info`` never does.
+        message: What happens here, in one sentence.
+        file: Path with forward slashes, relative to the working directory where the file lies inside it.
+        line: First line, counted from 1; ``None`` where no line could be blamed.
+        end_line: Last line, counted from 1.
+        source: The text of the first line, without its indentation.
+        rewrite: What to write instead.
+        evidence: What was observed: torch's own words, the shapes that failed, the size of a difference.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    file: str | None = None
+    line: int | None = None
+    end_line: int | None = None
+    source: str | None = None
+    rewrite: str | None = None
+    evidence: str | None = None
+
+    @property
+    def place(self) -> str:
+        """``file:line``, as far as they are known."""
+        if self.file is None:
+            return "?"
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one check found out about one model case.
+
+    Attributes:
+        name: Name of the check, such as ``capture``.
+        outcome: One of `OUTCOMES`. A check that did not run is ``not_checked``, never ``passed``.
+        reason: Why the outcome is what it is, in one line; ``None`` for a plain pass.
+        seconds: Wall-clock time that the check took.
+        findings: What it found, the worst first.
+        notes: Further lines for a reader, such as the submodules that do export.
+        expected: The reason given for an expected failure, if there is one; such a result is not counted as red.
+    """
+
+    name: str
+    outcome: Outcome
+    reason: str | None = None
+    seconds: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    expected: str | None = None
+
+    @property
+    def red(self) -> bool:
+        """Whether the result makes a run fail: a red outcome, or a finding of warning or error, not expected."""
+        if self.expected is not None:
+            return False
+        return self.outcome in RED or any(f.severity != "info" for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """All checks of one model case; `target` reads ``path/file.py[:name]``."""
+
+    name: str
+    target: str
+    checks: tuple[CheckResult, ...] = ()
+
+    @property
+    def red(self) -> bool:
+        """Whether any check is red."""
+        return any(check.red for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetError:
+    """A TARGET, or a part of it, that could not be loaded, with a message of one line."""
+
+    target: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the run was made with."""
+
+    exportlint: str
+    python: str
+    torch: str | None
+    platform: str
+    date: str
+    isolation: str
+    devices: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    examples: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """One run: the environment, the cases with their checks, and the targets that could not be loaded."""
+
+    environment: Environment
+    cases: tuple[CaseResult, ...] = ()
+    errors: tuple[TargetError, ...] = ()
+    schema_version: int = field(default=SCHEMA_VERSION)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0 clean, 1 findings or red checks, 2 a target that could not be loaded."""
+        if self.errors:
+            return 2
+        return int(any(case.red for case in self.cases))

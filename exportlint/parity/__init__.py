@@ -1,0 +1,1 @@
+"""Comparison of an exported program's results with the eager model's."""

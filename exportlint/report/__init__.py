@@ -1,0 +1,1 @@
+"""One result model, one writer per format."""

@@ -1,0 +1,1 @@
+"""Rules 1xx: data-dependent control flow and sizes."""

@@ -1,0 +1,1 @@
+"""Rules 2xx: devices, dtypes, autocast."""

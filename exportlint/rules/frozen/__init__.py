@@ -1,0 +1,1 @@
+"""Rules 3xx: sizes and values frozen into the program."""

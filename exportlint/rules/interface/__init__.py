@@ -1,0 +1,1 @@
+"""Rules 6xx: inputs, outputs, containers and names."""

@@ -1,0 +1,1 @@
+"""Rules 4xx: code that leaves the graph."""

@@ -1,0 +1,1 @@
+"""Rules 8xx: custom operators."""

@@ -1,0 +1,1 @@
+"""Rules 7xx: saving and loading."""

@@ -1,0 +1,1 @@
+"""Rules 5xx: state and mutation."""

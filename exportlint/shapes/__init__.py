@@ -1,0 +1,1 @@
+"""The dynamic-shape contract, guards and the hypothesis strategies drawn from them."""

@@ -1,0 +1,1 @@
+"""The pytest plugin: options, fixtures and hooks. Starting it imports neither torch nor libcst nor hypothesis."""
