@@ -1,0 +1,218 @@
+"""Model cases: what to check, written down by the owner of the model.
+
+Importing this module imports no torch, so that a model file may import it at no cost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a floating-point result may lie from the eager one: ``|a - b| <= atol + rtol * |b|``.
+
+    Raises:
+        ValueError: When a bound is negative or not a number.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.rtol >= 0 and self.atol >= 0):
+            raise ValueError(f"a tolerance needs rtol and atol of at least 0, not {self.rtol} and {self.atol}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method of the model to export beside, or instead of, ``forward``.
+
+    Attributes:
+        args: Positional arguments of an example call.
+        kwargs: Keyword arguments of an example call.
+        dynamic_shapes: As for `ModelCase`.
+        inputs2: As for `ModelCase`.
+    """
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    dynamic_shapes: Any = None
+    inputs2: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelCase:
+    """What to check: a model, an example call, and what should hold for other calls.
+
+    Args:
+        model: An ``nn.Module``, or a factory of one. A class counts as a factory. A factory is called anew for each
+            process that needs the model, so nothing that a check does to one model reaches another check.
+        args: Positional arguments of the example call, or a function that returns them.
+        kwargs: Keyword arguments of the example call, or a function that returns them.
+        name: Name of the case in reports and test ids. Default: the name of the factory or class.
+        dynamic_shapes: As for `torch.export.export`; ``None`` means that every dimension is fixed, unless `inputs2`
+            has other sizes: dimensions that vary are then taken as dynamic by the check ``shapes``.
+        inputs2: A second valid call with other sizes or values: a tuple of positional arguments, a pair
+            ``(args, kwargs)`` with a dict as its second item, or a function that returns one of them.
+        methods: Methods to export, by name; each becomes a case ``name.method`` and ``forward`` is left out unless
+            it is one of them. A value is a `Method`, or the tuple of positional arguments of an example call.
+        value_ranges: Smallest and largest value, both included, that an integer input may take, by the name of the
+            parameter. Default: found from the embedding that reads the input, else the values in the example.
+        expected_failures: Reason by name of check. A failure of that check is reported but changes no exit status; a
+            pass is reported as a failure, so that the list stays true.
+        tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the dtype.
+
+    Raises:
+        TypeError: When an argument is of the wrong kind.
+        ValueError: When the case has no name and none can be derived, or `expected_failures` lacks a reason.
+    """
+
+    model: Any
+    args: Any = ()
+    kwargs: Any = field(default_factory=dict)
+    name: str = field(default="", kw_only=True)
+    dynamic_shapes: Any = field(default=None, kw_only=True)
+    inputs2: Any = field(default=None, kw_only=True)
+    methods: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    value_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
+    expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    tolerance: Tolerance | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.model):
+            raise TypeError(f"model must be an nn.Module or a factory of one, not {type(self.model).__name__}")
+        if not self.name:
+            object.__setattr__(self, "name", _name_of(self.model))
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ValueError("name must be a non-empty string")
+        self._validate()
+
+    def _validate(self) -> None:
+        wanted: dict[str, tuple[bool, str]] = {
+            "args": (callable(self.args) or isinstance(self.args, (tuple, list)), "a tuple or a function"),
+            "kwargs": (callable(self.kwargs) or isinstance(self.kwargs, Mapping), "a mapping or a function"),
+            "methods": (isinstance(self.methods, Mapping), "a mapping"),
+            "value_ranges": (isinstance(self.value_ranges, Mapping), "a mapping"),
+            "expected_failures": (isinstance(self.expected_failures, Mapping), "a mapping"),
+            "tolerance": (isinstance(self.tolerance, (Tolerance, type(None))), "a Tolerance"),
+        }
+        for key, (valid, kind) in wanted.items():
+            if not valid:
+                raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
+        for check, reason in self.expected_failures.items():
+            if not isinstance(reason, str) or not reason.strip():
+                raise ValueError(f"expected_failures[{check!r}] of case {self.name!r} needs a reason")
+
+    def example(self) -> Inputs:
+        """The example call: positional and keyword arguments, made by the case's functions where it has them.
+
+        Raises:
+            TypeError: When they are not a tuple and a mapping.
+        """
+        args = self.args() if callable(self.args) else self.args
+        kwargs = self.kwargs() if callable(self.kwargs) else self.kwargs
+        if isinstance(args, Mapping):  # a function that returns keyword arguments only
+            return (), {**args, **kwargs}
+        return _as_call(args, kwargs, f"args of case {self.name!r}")
+
+    def second_example(self) -> Inputs | None:
+        """The second valid call, or ``None``; keyword arguments of the first are kept where it names none.
+
+        Raises:
+            TypeError: When `inputs2` is not a tuple of arguments or a pair ``(args, kwargs)``.
+        """
+        inputs = self.inputs2() if callable(self.inputs2) else self.inputs2
+        if inputs is None:
+            return None
+        if isinstance(inputs, Mapping):
+            return (), dict(inputs)
+        if isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple) and type(inputs[1]) is dict:
+            return inputs[0], inputs[1]
+        return _as_call(inputs, self.example()[1], f"inputs2 of case {self.name!r}")
+
+    def expand(self) -> tuple[ModelCase, ...]:
+        """The case itself, or one case for each of its methods."""
+        if not self.methods:
+            return (self,)
+        return tuple(self._of_method(name, method) for name, method in self.methods.items())
+
+    def _of_method(self, name: str, method: Any) -> ModelCase:
+        if not isinstance(method, Method):
+            method = Method(*_as_call(method, {}, f"method {name!r} of case {self.name!r}"))
+        return dataclasses.replace(
+            self,
+            model=_MethodFactory(self.model, name),
+            args=method.args,
+            kwargs=method.kwargs,
+            name=f"{self.name}.{name}",
+            dynamic_shapes=method.dynamic_shapes,
+            inputs2=method.inputs2,
+            methods={},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _MethodFactory:
+    """A factory of the model with one of its methods in the place of ``forward``."""
+
+    model: Any
+    method: str
+
+    def __call__(self) -> Any:
+        from torch import nn
+
+        model = self.model if isinstance(self.model, nn.Module) else self.model()
+        if not callable(getattr(model, self.method, None)):
+            raise AttributeError(f"{type(model).__name__} has no method {self.method!r}")
+        model.forward = getattr(model, self.method)
+        return model
+
+
+def _name_of(model: Any) -> str:
+    name = getattr(model, "__name__", "") or type(model).__name__
+    if name == "<lambda>":
+        raise ValueError("a case whose model is a lambda needs a name")
+    return str(name)
+
+
+def _as_call(args: Any, kwargs: Any, what: str) -> Inputs:
+    """Positional and keyword arguments; a single tensor counts as one argument."""
+    if hasattr(args, "shape") and hasattr(args, "dtype"):
+        args = (args,)
+    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, Mapping):
+        raise TypeError(f"{what} must be a tuple of positional arguments, not {type(args).__name__}")
+    return tuple(args), dict(kwargs)
+
+
+CASES_ATTRIBUTE = "__exportlint_cases__"
+
+
+def export_case(args: Any = (), kwargs: Any = None, **settings: Any) -> Callable[[F], F]:
+    """Mark a factory, or a module class, as a model case; the factory itself is returned unchanged.
+
+    Args:
+        args: As for `ModelCase`.
+        kwargs: As for `ModelCase`.
+        **settings: The keyword arguments of `ModelCase`.
+
+    Raises:
+        TypeError: When an argument is of the wrong kind.
+        ValueError: As for `ModelCase`.
+    """
+
+    def decorate(factory: F) -> F:
+        case = ModelCase(factory, args, {} if kwargs is None else kwargs, **settings)
+        setattr(factory, CASES_ATTRIBUTE, (*vars(factory).get(CASES_ATTRIBUTE, ()), case))
+        return factory
+
+    return decorate

@@ -1,0 +1,246 @@
+"""What the checks of one model case share inside a worker: the model, its example calls, and the captured program."""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs, ModelCase, Tolerance
+
+SEED = 0
+
+
+class ModelError(Exception):
+    """The model cannot be built or its eager call failed; the cause is the model's own exception."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self.stage = stage
+
+
+class NotCapturedError(Exception):
+    """The program is not at hand since an earlier check found that it cannot be captured."""
+
+
+@dataclass
+class Settings:
+    """What the caller asked of the checks.
+
+    Attributes:
+        checks: Names of the checks, in order.
+        examples: Examples that hypothesis draws for each case.
+        devices: Devices for the check ``device``.
+        workdir: Folder for files that pass between the processes of one case.
+        captured: False when an earlier process found that the case cannot be captured.
+    """
+
+    checks: tuple[str, ...]
+    examples: int = 20
+    devices: tuple[str, ...] = ("second",)
+    workdir: str = ""
+    captured: bool = True
+
+
+@dataclass
+class Context:
+    """One model case inside a worker.
+
+    Attributes:
+        case: The model case.
+        settings: What the caller asked for.
+        announce: Told the name of each stage before it begins, so that a crash can be placed.
+    """
+
+    case: ModelCase
+    settings: Settings
+    announce: Callable[[str], None]
+    _example: Inputs | None = None
+    _expected: Any = None
+    _has_expected: bool = False
+    _program: ExportedProgram | None = None
+    _failure: Exception | None = field(default=None)
+
+    @property
+    def dynamic_shapes(self) -> Any:
+        """The dynamic shapes that the case declares."""
+        return self.case.dynamic_shapes
+
+    @property
+    def tolerance(self) -> Tolerance | None:
+        """The tolerance that the case asks for, if any."""
+        return self.case.tolerance
+
+    def stage(self, name: str) -> None:
+        """Say what is done next."""
+        self.announce(name)
+
+    def build(self) -> torch.nn.Module:
+        """A fresh model as the factory makes it, always with the same random numbers.
+
+        Raises:
+            ModelError: When the factory raises or returns no module.
+        """
+        from torch import nn
+
+        self.stage("build")
+        seed_everything()
+        try:
+            if isinstance(self.case.model, nn.Module):
+                return copy.deepcopy(self.case.model)
+            model = self.case.model()
+        except Exception as error:
+            raise ModelError("build") from error
+        if not isinstance(model, nn.Module):
+            raise ModelError("build") from TypeError(
+                f"the factory of case {self.case.name!r} returned {type(model).__name__}, not an nn.Module"
+            )
+        return model
+
+    def example(self) -> Inputs:
+        """Fresh copies of the arguments of the example call.
+
+        Raises:
+            ModelError: When the function that makes them raises.
+        """
+        if self._example is None:
+            seed_everything()
+            try:
+                self._example = self.case.example()
+            except Exception as error:
+                raise ModelError("inputs") from error
+        return fresh(self._example)
+
+    def second_example(self) -> Inputs | None:
+        """Fresh copies of the arguments of the second call, if there is one.
+
+        Raises:
+            ModelError: When the function that makes them raises.
+        """
+        seed_everything()
+        try:
+            second = self.case.second_example()
+        except Exception as error:
+            raise ModelError("inputs2") from error
+        return None if second is None else fresh(second)
+
+    def expected(self) -> Any:
+        """The result of the example call of a fresh eager model.
+
+        Raises:
+            ModelError: When the model does not run.
+        """
+        if not self._has_expected:
+            self._expected = self.call_eager(self.build(), self.example())
+            self._has_expected = True
+        return self._expected
+
+    def call_eager(self, model: torch.nn.Module, inputs: Inputs) -> Any:
+        """Call the eager model without gradients.
+
+        Raises:
+            ModelError: When it raises.
+        """
+        self.stage("eager call")
+        try:
+            return call(model, inputs)
+        except Exception as error:
+            raise ModelError("eager call") from error
+
+    def program(self) -> ExportedProgram:
+        """The program captured on CPU in torch's default mode, with the case's dynamic shapes.
+
+        Raises:
+            NotCapturedError: When an earlier check found that it cannot be captured.
+            Exception: What `torch.export.export` raises; the same exception again at later calls.
+        """
+        if not self.settings.captured:
+            raise NotCapturedError
+        if self._failure is not None:
+            raise self._failure
+        if self._program is None:
+            try:
+                self._program = self.export(self.dynamic_shapes)
+            except ModelError:
+                raise
+            except Exception as error:
+                self._failure = error
+                raise
+        return self._program
+
+    def export(self, dynamic_shapes: Any, inputs: Inputs | None = None) -> ExportedProgram:
+        """Capture a fresh model from fresh copies of the example call.
+
+        Raises:
+            Exception: What `torch.export.export` raises.
+        """
+        import torch
+
+        model, (args, kwargs) = self.build(), inputs or self.example()
+        self.stage("export")
+        with torch.no_grad():
+            return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+    def path(self, name: str) -> Path:
+        """A file in the folder that the processes of the case share."""
+        return Path(self.settings.workdir) / name
+
+
+def call(function: Callable[..., Any], inputs: Inputs) -> Any:
+    """Call a model or program without gradients; random operators draw the same numbers each time."""
+    import torch
+
+    seed_everything()
+    with torch.no_grad():
+        return function(*inputs[0], **inputs[1])
+
+
+def seed_everything() -> None:
+    """Seed the generators of torch, Python and, where it is loaded, numpy."""
+    import torch
+
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED)
+
+
+def fresh(tree: Any) -> Any:
+    """A copy of nested arguments: tensors are cloned with their strides, shared ones stay shared."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    memo: dict[int, Any] = {}
+
+    def copy_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) not in memo:
+                memo[id(leaf)] = _clone(leaf)
+            return memo[id(leaf)]
+        try:
+            return copy.deepcopy(leaf)
+        except Exception:
+            return leaf
+
+    return pytree.tree_map(copy_leaf, tree)
+
+
+def _clone(tensor: torch.Tensor) -> torch.Tensor:
+    copied = tensor.detach().clone(memory_format=_preserve())
+    return copied.requires_grad_(tensor.requires_grad)
+
+
+def _preserve() -> Any:
+    import torch
+
+    return torch.preserve_format

@@ -1,0 +1,119 @@
+"""What a worker process does: limit itself, run one job, and send its messages as lines of JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import os
+import resource
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from exportlint.checks.isolation.job import Emit, Limits, Message
+
+PR_SET_PDEATHSIG = 1
+OUT_OF_MEMORY = 86  # exit status of a job that ran into its memory limit
+
+
+def become(parent: int) -> None:
+    """Turn the forked process into a worker: its own group, no core files, and dead when its parent dies."""
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def redirect_output(fd: int) -> None:
+    """Send what the job prints, from Python or from C, to this file; give it no standard input."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+    faulthandler.enable(file=2)
+    # The parent, and the kernel at the CPU limit, ask for the stack before the end.
+    faulthandler.register(signal.SIGQUIT, file=2, chain=True)
+    faulthandler.register(signal.SIGXCPU, file=2, chain=True)
+
+
+def limit_memory(limits: Limits) -> None:
+    """Limit the memory that the process may write to, beyond what it has already."""
+    limit = _private_bytes() + limits.memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def limit_cpu(seconds: float) -> None:
+    """Give the process this much more CPU time from now on."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    limit = int(used.ru_utime + used.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _private_bytes() -> int:
+    """Writable private memory as RLIMIT_DATA counts it."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
+        for line in status:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def sender(channel: socket.socket, limits: Limits) -> Emit:
+    """A function that sends a message; the CPU limit starts anew with each check."""
+    encode = msgspec.json.Encoder().encode
+
+    def emit(message: Message) -> None:
+        if "check" in message:
+            limit_cpu(limits.cpu_seconds)
+        channel.sendall(encode(message) + b"\n")
+
+    return emit
+
+
+def run(job: Callable[[Emit], None], channel: socket.socket, output: int, limits: Limits) -> None:
+    """Run the job and end the process; never returns to the code that forked."""
+    status = 1
+    try:
+        emit = sender(channel, limits)
+        emit({"pid": os.getpid()})
+        redirect_output(output)
+        limit_memory(limits)
+        limit_cpu(limits.cpu_seconds)
+        job(emit)
+        emit({"done": True})
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    except BaseException as error:
+        if sys.stderr is not None:
+            sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        os._exit(status)
+
+
+def named_job(name: str, arguments: dict[str, Any]) -> Callable[[Emit], None]:
+    """The job ``module:function`` with its arguments bound."""
+    module, _, function = name.partition(":")
+
+    def job(emit: Emit) -> None:
+        getattr(importlib.import_module(module), function)(emit, **arguments)
+
+    return job

@@ -1,0 +1,137 @@
+"""The caller's end of the worker server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from exportlint.checks.isolation.watch import Watch
+
+if TYPE_CHECKING:
+    from exportlint.checks.isolation.job import Emit, Ending, Limits
+
+START_SECONDS = 180.0
+BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from exportlint.checks.isolation.server import main; main()"
+
+
+class ServerError(RuntimeError):
+    """The worker server could not be started, in one line."""
+
+
+class WorkerServer:
+    """Starts a worker server when it is first needed and again when it died; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._closed = False
+
+    def run(
+        self, job: str, arguments: dict[str, Any], limits: Limits, on_message: Emit, *, path: list[str] | None = None
+    ) -> Ending:
+        """Run the job ``module:function`` in a child of the server.
+
+        Args:
+            job: The function; it is called with a function that sends a message, and with `arguments`.
+            arguments: Keyword arguments, JSON.
+            limits: What the job may use.
+            on_message: Called with each message of the job.
+            path: ``sys.path`` of the job. Default: the caller's.
+
+        Raises:
+            ServerError: When the server cannot be started.
+        """
+        request = {
+            "job": job,
+            "arguments": arguments,
+            "environment": dict(os.environ),
+            "cwd": str(Path.cwd()),
+            "path": sys.path if path is None else path,
+            "limits": msgspec.to_builtins(limits),
+        }
+        ours, theirs = socket.socketpair()
+        with ours, tempfile.TemporaryFile() as output:
+            with theirs, tempfile.TemporaryFile() as file:
+                file.write(msgspec.json.encode(request))
+                file.seek(0)
+                self._send(theirs, output.fileno(), file.fileno())
+            return Watch(ours, output, limits, on_message).wait()
+
+    def start(self) -> None:
+        """Start the server if it does not run.
+
+        Raises:
+            ServerError: When it cannot be started, with the reason.
+        """
+        with self._lock:
+            self._started()
+
+    def close(self) -> None:
+        """End the server and all its children; later jobs raise `ServerError`."""
+        with self._lock:
+            self._closed = True
+            self._end()
+
+    def _send(self, channel: socket.socket, output: int, request: int) -> None:
+        fds = [channel.fileno(), output, request]
+        with self._lock:
+            try:
+                socket.send_fds(self._started(), [b"r"], fds)
+            except (BrokenPipeError, ConnectionError):  # it died between two jobs
+                self._end()
+                socket.send_fds(self._started(), [b"r"], fds)
+
+    def _started(self) -> socket.socket:
+        if self._closed:
+            raise ServerError("the worker server was closed")
+        if self._control is not None and self._process is not None and self._process.poll() is None:
+            return self._control
+        self._end()
+        control, theirs = socket.socketpair()
+        path = [entry for entry in sys.path if entry and os.path.realpath(entry) != os.path.realpath(Path.cwd())]
+        root = str(Path(__file__).resolve().parents[3])
+        command = [sys.executable, "-c", BOOT, str(theirs.fileno()), msgspec.json.encode([*path, root]).decode()]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._control = control
+        self._await_ready(control)
+        return control
+
+    def _await_ready(self, control: socket.socket) -> None:
+        data = b""
+        while not data.endswith(b"\n"):
+            ready, _, _ = select.select([control], [], [], START_SECONDS)
+            more = control.recv(1 << 16) if ready else b""
+            if not more:
+                self._end()
+                raise ServerError("the worker server ended before it was ready" if ready else "the worker server hangs")
+            data += more
+        answer = msgspec.json.decode(data)
+        if not answer["ready"]:
+            self._end()
+            raise ServerError("the worker server cannot import " + "; ".join(answer["failures"]))
+
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=5)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._process = None

@@ -1,0 +1,133 @@
+"""The worker server: a process that has imported torch and forks a child for each job.
+
+It keeps one thread and runs no operator, since an OpenMP region before a fork hangs the child. It imports nothing of
+the user's. A request is three file descriptors: a socket for the job's messages, a file for what it prints, and a file
+with the job and the environment, working directory and module path that the child shall see. The server adds the exit
+status as the last message. When the socket of the requests closes, because its owner ended or was killed, all children are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+import msgspec
+
+from exportlint.checks.isolation import child
+from exportlint.checks.isolation.job import Limits
+
+# torch.export pulls these in when it is first used, which costs a child two seconds.
+PRELOAD = ("torch", "torch._dynamo", "torch.export", "torch.export.passes", "torch.export._draft_export")
+
+
+def main() -> None:
+    """Serve requests on the socket that is file descriptor ``argv[1]`` until it closes."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    failures = preload()
+    control.sendall(msgspec.json.encode({"ready": not failures, "failures": failures}) + b"\n")
+    if not failures:
+        Server(control).serve()
+
+
+def preload() -> list[str]:
+    """Import torch; what cannot be imported is reported, not swallowed."""
+    failures = []
+    for name in PRELOAD:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: PERF203
+            failures.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
+    return failures
+
+
+class Server:
+    """The loop: accept requests, fork, reap."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.children: dict[int, socket.socket] = {}
+        self.wakeup_read, self.wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def serve(self) -> None:
+        """Serve until the other end of the control socket closes."""
+        signal.set_wakeup_fd(self.wakeup_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        try:
+            while True:
+                ready, _, _ = select.select([self.control, self.wakeup_read], [], [])
+                if self.wakeup_read in ready:
+                    os.read(self.wakeup_read, 4096)
+                    self.reap()
+                if self.control in ready and not self.accept():
+                    return
+        finally:
+            for pid in self.children:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+
+    def accept(self) -> bool:
+        """Take one request and fork; False when the control socket closed."""
+        data, fds, _, _ = socket.recv_fds(self.control, 1, 3)
+        if not data:
+            return False
+        channel, output = socket.socket(fileno=fds[0]), fds[1]
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self.run_child(server, fds[2], channel, output)
+        os.close(fds[2])
+        os.close(output)
+        self.children[pid] = channel
+        return True
+
+    def run_child(self, server: int, request_file: int, channel: socket.socket, output: int) -> None:
+        """In the child: take over the caller's surroundings and run the job."""
+        try:
+            child.become(server)
+            self.control.close()
+            for other in self.children.values():
+                other.close()
+            with open(request_file, "rb") as file:
+                request = msgspec.json.decode(file.read())
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            os.chdir(request["cwd"])
+            sys.path[:] = request["path"]
+            limits = Limits(**request["limits"])
+            import torch
+
+            torch.set_num_threads(limits.threads)
+            child.run(child.named_job(request["job"], request["arguments"]), channel, output, limits)
+        finally:
+            os._exit(1)
+
+    def reap(self) -> None:
+        """Send the exit status of each child that ended."""
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            channel = self.children.pop(pid, None)
+            if channel is None:
+                continue
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)  # what the job itself started
+            self.tell(channel, {"exit": os.waitstatus_to_exitcode(status)})
+            channel.close()
+
+    @staticmethod
+    def tell(channel: socket.socket, message: dict[str, Any]) -> None:
+        """Send a message; a caller that is gone needs none."""
+        with contextlib.suppress(OSError):
+            channel.sendall(msgspec.json.encode(message) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

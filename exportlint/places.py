@@ -1,0 +1,138 @@
+"""Places in source files: which frame is the user's, and how a place is written.
+
+A failure is blamed on the innermost frame that is neither torch's, nor the standard library's, nor exportlint's.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType, TracebackType
+
+    from exportlint.findings import Finding, Severity
+
+# Packages whose frames never own a failure: the framework itself and what it computes with.
+FRAMEWORK = frozenset(
+    {"torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "numpy", "hypothesis", "_pytest", "pluggy"}
+)
+OURS = frozenset({"exportlint", "pytest_exportlint"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line of a source file; `file` is absolute, `line` counts from 1."""
+
+    file: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """The text of the line without its indentation; empty where the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def end_line(self) -> int:
+        """The last line of the innermost simple statement, or statement head, that the line belongs to."""
+        return _end_lines(self.file).get(self.line, self.line)
+
+    def finding(
+        self, rule: str, severity: Severity, message: str, *, rewrite: str | None = None, evidence: str | None = None
+    ) -> Finding:
+        """A finding of this rule at this place."""
+        from exportlint.findings import Finding
+
+        return Finding(
+            rule=rule,
+            severity=severity,
+            message=message,
+            file=display_path(self.file),
+            line=self.line,
+            end_line=self.end_line,
+            source=self.source or None,
+            rewrite=rewrite,
+            evidence=evidence,
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _end_lines(file: str) -> dict[int, int]:
+    """The last line of the statement (or head of a compound statement) around each line of more than one line."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    ends: dict[int, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.end_lineno is not None:
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
+            ends.update((line, last) for line in range(node.lineno, last + 1) if last > node.lineno)
+    return ends
+
+
+@functools.cache
+def _library_roots() -> tuple[str, ...]:
+    """Folders whose frames never own a failure: the standard library, the framework, exportlint."""
+    roots = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).parent)}
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}:
+        for package in FRAMEWORK | OURS:
+            folder = Path(site or ".") / package
+            if (folder / "__init__.py").is_file():
+                roots.add(str(folder))
+    return tuple(os.path.realpath(root) + os.sep for root in roots if root)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users(file: str) -> bool:
+    """Whether frames of this file may own a failure: the user's own code, or a model library's."""
+    if file.startswith("<") or not file:
+        return False
+    path = os.path.realpath(file)
+    if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+        tail = path.replace("dist-packages", "site-packages").rpartition(f"{os.sep}site-packages{os.sep}")[2]
+        return Path(tail).parts[0] not in FRAMEWORK | OURS
+    return not path.startswith(_library_roots())
+
+
+def of_frames(frames: Iterable[tuple[str, int]]) -> Place | None:
+    """The first of the frames, given innermost first as (file, line), that is the user's."""
+    return next((Place(os.path.realpath(file), line) for file, line in frames if is_users(file)), None)
+
+
+def caller(frame: FrameType | None) -> Place | None:
+    """The innermost place that is the user's, from this frame outwards."""
+    return of_frames(_outwards(frame))
+
+
+def of_traceback(traceback: TracebackType | None) -> Place | None:
+    """The innermost place that is the user's in a traceback."""
+    frames: list[tuple[str, int]] = []
+    while traceback is not None:
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return of_frames(reversed(frames))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def display_path(file: str) -> str:
+    """The path as reports write it: relative to the working directory where it lies inside, with forward slashes."""
+    path = Path(os.path.realpath(file))
+    try:
+        return path.relative_to(Path(os.path.realpath(Path.cwd()))).as_posix()
+    except (ValueError, OSError):
+        return path.as_posix()
