@@ -1,0 +1,295 @@
+"""A second device that needs no hardware: real numbers, its own device type, and CUDA's rules for mixed devices.
+
+A tensor of the second device is a wrapper without storage around a CPU tensor, so every operator computes on the CPU.
+What may meet what is what CUDA allows: a 0-dim CPU tensor joins pointwise operators, a CPU tensor may index, a copy may
+cross; everything else that mixes devices is a mismatch, which is raised or, on request, recorded and repaired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exportlint import places
+from exportlint.devices import hooks, kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from exportlint.places import Place
+
+M = TypeVar("M", bound="torch.nn.Module")
+
+CPU = torch.device("cpu")
+# Operators that copy from one device to another.
+_CROSSING = frozenset({"_to_copy", "copy_", "copy", "_copy_from", "_copy_from_and_resize", "to"})
+# Operators that take index tensors of the CPU; their first and third argument are data.
+_INDEXING = frozenset({"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"})
+# Operators that are not pointwise, so that CUDA does not let 0-dim CPU tensors join them.
+_REFUSING_0_DIM = frozenset(
+    {"cat", "stack", "index_select", "embedding", "gather", "mm", "bmm", "addmm", "baddbmm", "mv", "dot"}
+    | {"index_copy", "index_copy_", "scatter", "scatter_", "scatter_add", "scatter_add_"}
+    | {"convolution", "native_layer_norm", "native_batch_norm", "native_group_norm"}
+)
+
+
+class SecondDeviceUnavailableError(RuntimeError):
+    """The second device cannot be had in this process; the message says why."""
+
+
+class DeviceMismatchError(RuntimeError):
+    """An operator met tensors of the second device and of the CPU."""
+
+
+class UnsupportedOperatorError(NotImplementedError):
+    """The second device cannot do this operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An operator that met tensors of both devices.
+
+    Attributes:
+        operator: The operator, such as ``aten::add.Tensor``.
+        shape: Shape of the CPU tensor.
+        dtype: Dtype of the CPU tensor, such as ``float32``.
+        place: The innermost line that is the user's.
+        origin: Where the CPU tensor came from, as far as the caller of `policy` can tell.
+    """
+
+    operator: str
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place | None
+    origin: object | None
+
+
+class _Policy:
+    """What to do about a mismatch: raise, or append it to `record`."""
+
+    record: list[Mismatch] | None = None
+    origin_of: Callable[[torch.Tensor], object] | None = None
+
+
+_policy = _Policy()
+_device: torch.device | None = None
+
+
+class SecondTensor(torch.Tensor):
+    """A tensor of the second device; `raw` is the CPU tensor that holds its numbers."""
+
+    raw: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, raw: torch.Tensor) -> SecondTensor:
+        """Wrap a CPU tensor without copying it."""
+        wrapper: SecondTensor = hooks.make_wrapper(cls, raw, second_device())
+        wrapper.raw = raw
+        return wrapper
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return f"{self.raw!r} on {self.device}"
+
+    def _refuse_numpy(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    numpy = _refuse_numpy
+    __array__ = _refuse_numpy
+
+    def tolist(self) -> Any:
+        """The numbers as nested lists."""
+        return self.raw.tolist()
+
+    def __format__(self, spec: str) -> str:
+        # torch.Tensor.__format__ reads the number of exact tensors only
+        return format(self.raw.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SecondTensor:
+        copy = SecondTensor(self.raw.clone())
+        if isinstance(self, torch.nn.Parameter):
+            copy._is_param = True
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise RuntimeError(f"tensors of {self.device} cannot be pickled; move them to the CPU first")
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return run(func, args, kwargs or {})
+
+
+def second_device() -> torch.device:
+    """The second device, registered in this process on first use and tested once.
+
+    Registration cannot be undone: use it in a process of its own where that matters.
+
+    Raises:
+        SecondDeviceUnavailableError: When torch is too old, another backend owns PrivateUse1, or the self-test fails.
+    """
+    global _device  # noqa: PLW0603 - the registration is process-wide too
+    if _device is None:
+        try:
+            _device = hooks.register(run, SecondTensor)
+            _self_test(_device)
+        except Exception as error:
+            _device = None
+            raise SecondDeviceUnavailableError(" ".join(str(error).split())) from error
+    return _device
+
+
+def _self_test(device: torch.device) -> None:
+    """Make, compute, move, copy and mix, and see that each does what it should."""
+    with torch.no_grad():
+        made = torch.arange(3, device=device)
+        moved = torch.ones(3).to(device)
+        total = (made + moved).mul_(2)
+        if total.device != device or total.cpu().tolist() != [2.0, 4.0, 6.0]:
+            raise RuntimeError(f"the self-test of the second device failed: {total!r} should be [2, 4, 6] there")
+        try:
+            torch.add(moved, torch.ones(3))
+        except DeviceMismatchError:
+            return
+    raise RuntimeError("the self-test of the second device failed: it let an operator mix devices")
+
+
+@contextlib.contextmanager
+def policy(
+    what: Literal["raise", "record"], origin_of: Callable[[torch.Tensor], object] | None = None
+) -> Iterator[list[Mismatch]]:
+    """What to do about mixed devices in this context.
+
+    Args:
+        what: ``raise``, as everywhere else, or ``record``: append the mismatch to the list that the context yields,
+            take the CPU tensor as if it had been moved, and go on.
+        origin_of: Says where a CPU tensor came from, for `Mismatch.origin`.
+    """
+    before = _policy.record, _policy.origin_of
+    record: list[Mismatch] = []
+    _policy.record, _policy.origin_of = (record if what == "record" else None), origin_of
+    try:
+        yield record
+    finally:
+        _policy.record, _policy.origin_of = before
+
+
+def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute an operator in which the second device takes part, as a tensor or as the wanted device."""
+    base = func.name().partition("::")[2].partition(".")[0]
+    if base == "copy_" and not isinstance(args[0], SecondTensor) and args[0].device.type == hooks.NAME:
+        return args[0]  # a fake tensor of the second device, met below the Python key: there is nothing to copy
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    seconds = [leaf for leaf in leaves if isinstance(leaf, SecondTensor)]
+    _look_for_mixed(func, base, args, leaves, seconds)
+    raw_args, raw_kwargs = pytree.tree_unflatten([_raw(leaf) for leaf in leaves], spec)
+    with hooks.plain_tensors():
+        result = kernels.SUBSTITUTES.get(base, func)(*raw_args, **raw_kwargs)
+    wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
+    there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
+    known = {id(_raw(leaf)): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)} if _mutates(func) else {}
+    for second in seconds if known else ():
+        _follow_raw(second, func.name())
+    return pytree.tree_map_only(torch.Tensor, lambda t: known.get(id(t), SecondTensor(t) if there else t), result)
+
+
+def _mutates(func: Any) -> bool:
+    return bool(func._schema.is_mutable)
+
+
+def _raw(leaf: Any) -> Any:
+    if isinstance(leaf, SecondTensor):
+        return leaf.raw
+    return CPU if isinstance(leaf, torch.device) and leaf.type == hooks.NAME else leaf
+
+
+def _look_for_mixed(func: Any, base: str, args: tuple[Any, ...], leaves: list[Any], seconds: list[Any]) -> None:
+    others = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and not isinstance(leaf, SecondTensor)]
+    for other in others:
+        if other.device.type == hooks.NAME:
+            raise UnsupportedOperatorError(f"a tensor without data (fake or meta) reached the kernel of {func.name()}")
+        if seconds and base not in _CROSSING and not _may_join(base, args, other):
+            _mismatch(func.name(), other)
+
+
+def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor) -> bool:
+    """Whether CUDA lets this CPU tensor join an operator on the device."""
+    if cpu.dim() == 0:
+        return base not in _REFUSING_0_DIM
+    return base in _INDEXING and not any(cpu is data for data in (args[0], *args[2:3]))
+
+
+def _mismatch(operator: str, cpu: torch.Tensor) -> None:
+    if _policy.record is None:
+        raise DeviceMismatchError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{second_device()} and cpu! (when computing {operator} with a tensor of shape {tuple(cpu.shape)})"
+        )
+    import sys
+
+    origin = _policy.origin_of(cpu) if _policy.origin_of is not None else None
+    dtype = str(cpu.dtype).removeprefix("torch.")
+    place = places.caller(sys._getframe(1))
+    _policy.record.append(Mismatch(operator, tuple(cpu.shape), dtype, place, origin))
+
+
+def _follow_raw(second: SecondTensor, operator: str) -> None:
+    """An in-place operator may have changed the sizes of the CPU tensor: the wrapper takes them over."""
+    raw = second.raw
+    same = raw.shape == second.shape and raw.stride() == second.stride()
+    if not (same and raw.storage_offset() == second.storage_offset()) and not hooks.restride(second, raw):
+        raise UnsupportedOperatorError(f"{operator} changed the sizes of a tensor of the second device in place")
+
+
+def _wrap(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if isinstance(tensor, SecondTensor) else SecondTensor(tensor.detach())
+
+
+def to_second(tree: Any) -> Any:
+    """The same nested structure with its tensors on the second device, sharing their numbers' memory."""
+    second_device()
+    return pytree.tree_map_only(torch.Tensor, _wrap, tree)
+
+
+def to_cpu(tree: Any) -> Any:
+    """The same nested structure with its tensors on the CPU, sharing their numbers' memory."""
+    return pytree.tree_map_only(SecondTensor, lambda tensor: tensor.raw, tree)
+
+
+def move_module(module: M) -> M:
+    """Move what ``module.to(device)`` would: its registered parameters and buffers, in place. Tied ones stay tied.
+
+    Parameters no longer require a gradient afterwards.
+
+    Returns:
+        The module itself.
+
+    Raises:
+        SecondDeviceUnavailableError: See `second_device`.
+    """
+    second_device()
+    moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # holds the original too, so that no id is used twice
+
+    def move(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        if tensor is None or isinstance(tensor, SecondTensor):
+            return tensor
+        if id(tensor) not in moved:
+            new = _wrap(tensor)
+            if isinstance(tensor, torch.nn.Parameter):
+                new = torch.nn.Parameter(new, requires_grad=False)
+            moved[id(tensor)] = new, tensor
+        return moved[id(tensor)][0]
+
+    for part in module.modules():
+        part._parameters.update({name: move(value) for name, value in part._parameters.items()})  # type: ignore[misc]
+        part._buffers.update({name: move(value) for name, value in part._buffers.items()})
+    return module
