@@ -1,1 +1,75 @@
-"""One result model, one writer per format."""
+"""One result model, one writer per format.
+
+>>> from exportlint.report import FORMATS
+>>> sorted(FORMATS)
+['.html', '.json', '.md']
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from exportlint.report import html_file, json_file, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from exportlint.findings import Readiness
+
+__all__ = ["FORMATS", "read", "write"]
+
+FORMATS: Mapping[str, Callable[[Readiness], str]] = MappingProxyType(
+    {".html": html_file.render, ".json": json_file.render, ".md": markdown.render}
+)
+
+
+def write(readiness: Readiness, path: Path) -> None:
+    """Write a run to a file, in the format that its suffix names.
+
+    The file is written beside its place and then moved there, so that a reader never sees half of one.
+
+    Raises:
+        ValueError: When the suffix is none of `FORMATS`.
+        OSError: When the file cannot be written; what was there before is left as it was.
+    """
+    content = _writer(path)(readiness).encode("utf-8")
+    place = Path(os.path.realpath(path))
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {place.parent} does not exist")
+    if place.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder")
+    # Not tempfile: its files are readable by their owner only, and so would the report be.
+    temporary = place.with_name(f".exportlint-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+        temporary.replace(place)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> Readiness:
+    """Read a run from a JSON file that `write` made.
+
+    Raises:
+        ValueError: When the file holds no run of this schema version; the message has one line.
+        OSError: When the file cannot be read.
+    """
+    try:
+        return json_file.parse(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _writer(path: Path) -> Callable[[Readiness], str]:
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise ValueError(
+            f"{path}: the format is told by the suffix, which must be one of {', '.join(FORMATS)}"
+        ) from None

@@ -1,0 +1,32 @@
+"""The run as one HTML file that needs nothing else: no script, no font, no network."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from exportlint.report.overview import environment_rows, overview
+from exportlint.report.text import clip, counted, one_line
+
+if TYPE_CHECKING:
+    from exportlint.findings import Readiness
+
+
+def render(readiness: Readiness) -> str:
+    """The run as a self-contained HTML page."""
+    view = overview(readiness)
+    return _template().render(view=view, environment=environment_rows(view.environment))
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(clip=clip, one_line=one_line)
+    environment.globals["counted"] = counted
+    source = resources.files(__package__).joinpath("readiness.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(source)

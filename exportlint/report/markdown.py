@@ -1,0 +1,129 @@
+"""The run as Markdown, for job summaries and pull requests."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from exportlint.report.overview import environment_rows, overview
+from exportlint.report.text import clip, counted, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exportlint.findings import Readiness
+    from exportlint.report.overview import Advice, Cell, Entry, Overview
+
+_MARKS = {"good": "✅ ", "bad": "❌ ", "warn": "⚠️ ", "mute": ""}
+_SPECIAL = re.compile(r"([\\`*_\[\]#|~$])")
+_LIST_MARK = re.compile(r"^(\d*)([-+=.)])")
+
+
+def render(readiness: Readiness) -> str:
+    """The run as GitHub-flavoured Markdown."""
+    view = overview(readiness)
+    return "\n".join(_lines(view)).rstrip("\n") + "\n"
+
+
+def escape(text: str) -> str:
+    """Text on one line in which no character means anything to Markdown or HTML."""
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _LIST_MARK.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", text))
+    # "@torch.jit.script" in a pull request would call a person of that name.
+    return text.replace("@", "@<!-- -->")
+
+
+def code(text: str) -> str:
+    """A code span on one line, whatever backticks the text holds."""
+    text = one_line(text)
+    if not text:
+        return ""
+    fence = "`" * (_longest_run(text) + 1)
+    pad = " " if text[0] == "`" or text[-1] == "`" else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def block(text: str, language: str = "") -> list[str]:
+    """A code block, whatever backticks the text holds."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return [f"{fence}{language}", *text.split("\n"), fence]
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _lines(view: Overview) -> Iterator[str]:
+    yield from ("# Export readiness", "", f"{_MARKS[view.tone]}{escape(view.summary)}", "")
+    yield from _table(view)
+    yield from _reasons(view)
+    if view.errors:
+        yield from ("## Targets that could not be loaded", "")
+        yield from (f"* {code(error.target)}: {escape(error.message)}" for error in view.errors)
+        yield ""
+    if view.problems:
+        yield from ("## Findings", "")
+        for entry in view.problems:
+            yield from _entry(entry)
+    if view.advice:
+        yield from ("## Notes", "")
+        for advice in view.advice:
+            yield from _advice(advice)
+    yield from ("## Environment", "", "| | |", "|---|---|")
+    yield from (f"| {escape(label)} | {escape(value)} |" for label, value in environment_rows(view.environment))
+
+
+def _table(view: Overview) -> Iterator[str]:
+    if not view.rows:
+        return
+    titles = ["case", "target", *view.checks]
+    yield f"| {' | '.join(map(escape, titles))} |"
+    yield "|" + "---|" * len(titles)
+    for row in view.rows:
+        cells = [escape(row.name), escape(row.target), *(_cell(cell) for cell in row.cells)]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _cell(cell: Cell) -> str:
+    if not cell.word:
+        return ""
+    count = f" ({escape(cell.count)})" if cell.count else ""
+    return f"{_MARKS[cell.tone]}{escape(cell.word)}{count}"
+
+
+def _reasons(view: Overview) -> Iterator[str]:
+    """Why each check that did not plainly pass came out as it did, and the notes of those that failed."""
+    lines: list[str] = []
+    for row in view.rows:
+        for cell in row.cells:
+            if cell.reason or (cell.red and cell.notes):
+                head = f"* **{escape(row.name)}**, {escape(cell.check)}: {escape(cell.word)}"
+                lines.append(f"{head}: {escape(cell.reason)}" if cell.reason else head)
+            if cell.red:
+                lines += [f"  * {escape(note)}" for note in cell.notes]
+    if lines:
+        yield from ("## Reasons", "", *lines, "")
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    finding = entry.finding
+    yield f"### {escape(finding.severity)}: {escape(entry.title)} at {code(finding.place)}"
+    yield ""
+    if finding.source:
+        yield from (*block(one_line(finding.source, 500), "python"), "")
+    yield from (escape(finding.message), "")
+    if entry.rewrite:
+        yield from (f"**Rewrite:** {escape(entry.rewrite)}", "")
+    yield f"Seen by {escape(entry.seen)}." + (f" Expected: {escape(entry.expected)}." if entry.expected else "")
+    yield ""
+    for evidence in entry.evidence:
+        yield from ("<details><summary>Evidence</summary>", "", *block(clip(evidence, 5000)), "", "</details>", "")
+
+
+def _advice(advice: Advice) -> Iterator[str]:
+    places = counted(len(advice.entries), "place")
+    yield f"**{escape(advice.title)}**, {places}: {escape(advice.summary)} {escape(advice.rewrite)}".rstrip()
+    yield from ("", f"<details><summary>{places}</summary>", "")
+    yield from (f"* {code(place)}" for place in advice.places)
+    yield from ("", "</details>", "")

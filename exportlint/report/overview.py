@@ -1,0 +1,289 @@
+"""What every readable format shows: the table of cases and checks, worst first, and the findings put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from exportlint.findings import RED, SEVERITIES
+from exportlint.report.text import clip, counted, map_strings, one_line, short_path, visible
+from exportlint.rules import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from exportlint.findings import CaseResult, CheckResult, Environment, Finding, Outcome, Readiness, TargetError
+
+Tone = Literal["good", "bad", "warn", "mute"]
+
+WORDS: dict[Outcome, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "errored": "errored",
+    "crashed": "crashed",
+    "timed_out": "timed out",
+    "not_checked": "not checked",
+}
+_WORST_FIRST: tuple[Outcome, ...] = ("crashed", "timed_out", "errored", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One check of one case as the table shows it.
+
+    Attributes:
+        word: The outcome in words; empty where the case was not given to this check at all.
+        tone: How to colour it.
+        count: What it found, such as ``2 findings``; empty where it found nothing.
+        reason: Why the outcome is what it is, on one line; empty for a plain pass.
+        notes: Further lines for a reader.
+        seconds: Wall-clock time that the check took.
+        red: Whether it makes the run fail.
+        problems: How many of its findings are errors or warnings.
+    """
+
+    check: str
+    word: str = ""
+    tone: Tone = "mute"
+    count: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    red: bool = False
+    problems: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case as the table shows it."""
+
+    name: str
+    target: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A finding, and who saw it: the same line is often found by several checks of several cases."""
+
+    finding: Finding
+    rule_name: str
+    rewrite: str
+    seen_by: dict[str, list[str]] = field(default_factory=dict)
+    evidence: list[str] = field(default_factory=list)
+    expected: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Code and name of the rule."""
+        return f"{self.finding.rule} {self.rule_name}".strip()
+
+    @property
+    def seen(self) -> str:
+        """``decoder (capture, shapes), encoder (capture)``."""
+        return ", ".join(f"{case} ({', '.join(checks)})" for case, checks in self.seen_by.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """All findings of severity ``info`` of one rule."""
+
+    title: str
+    summary: str
+    rewrite: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def places(self) -> list[str]:
+        """``file:12, 14``, one string a file; the paths of libraries begin at their package."""
+        lines: dict[str, list[int]] = {}
+        for entry in self.entries:
+            numbers = lines.setdefault(short_path(entry.finding.file or "?"), [])
+            if entry.finding.line is not None and entry.finding.line not in numbers:
+                numbers.append(entry.finding.line)
+        return [f"{file}:{', '.join(map(str, sorted(found)))}" if found else file for file, found in lines.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A `Readiness` as people read it.
+
+    Attributes:
+        checks: Names of the columns, in the order in which they were run.
+        rows: The cases, worst first.
+        problems: Findings of severity error and warning, worst first; expected ones last.
+        advice: Findings of severity info, by rule.
+        errors: Targets that could not be loaded.
+        summary: The run in one line.
+        tone: How to colour the summary.
+    """
+
+    environment: Environment
+    checks: tuple[str, ...]
+    rows: tuple[Row, ...]
+    problems: tuple[Entry, ...]
+    advice: tuple[Advice, ...]
+    errors: tuple[TargetError, ...]
+    summary: str
+    tone: Tone
+
+
+def overview(readiness: Readiness) -> Overview:
+    """What to show of a run; all strings in it can be printed."""
+    readiness = map_strings(readiness, visible)
+    checks = _check_names(readiness)
+    entries = _entries(readiness)
+    problems = [entry for entry in entries if entry.finding.severity != "info"]
+    return Overview(
+        environment=readiness.environment,
+        checks=checks,
+        rows=tuple(_row(case, checks) for case in sorted(readiness.cases, key=_case_rank)),
+        problems=tuple(problems),
+        advice=tuple(_advice(entry for entry in entries if entry.finding.severity == "info")),
+        errors=readiness.errors,
+        summary=_summary(readiness, problems, len(entries) - len(problems)),
+        tone="bad" if readiness.status else "good" if _all_passed(readiness) else "warn",
+    )
+
+
+def environment_rows(environment: Environment) -> list[tuple[str, str]]:
+    """The environment as pairs of a label and a value."""
+    rows = [
+        ("exportlint", environment.exportlint),
+        ("torch", environment.torch or "not installed"),
+        ("Python", environment.python),
+        ("platform", environment.platform),
+        ("date", environment.date),
+        ("isolation", environment.isolation),
+        ("devices", ", ".join(environment.devices)),
+        ("checks", ", ".join(environment.checks)),
+        ("examples for each shape check", str(environment.examples) if environment.examples else ""),
+    ]
+    return [(label, one_line(value, 500)) for label, value in rows if value.strip()]
+
+
+def _check_names(readiness: Readiness) -> tuple[str, ...]:
+    names = dict.fromkeys(readiness.environment.checks)
+    names.update(dict.fromkeys(check.name for case in readiness.cases for check in case.checks))
+    run = {check.name for case in readiness.cases for check in case.checks}
+    return tuple(name for name in names if name in run)
+
+
+def _check_rank(check: CheckResult) -> int:
+    """0 is the worst."""
+    if check.expected is not None:
+        return len(_WORST_FIRST) + 2
+    if check.outcome in _WORST_FIRST:
+        return _WORST_FIRST.index(check.outcome)
+    if check.red:
+        return len(_WORST_FIRST)
+    return len(_WORST_FIRST) + (1 if check.outcome == "not_checked" else 3)
+
+
+def _case_rank(case: CaseResult) -> tuple[int, int]:
+    return min(map(_check_rank, case.checks), default=0), -sum(check.red for check in case.checks)
+
+
+def _row(case: CaseResult, checks: Iterable[str]) -> Row:
+    by_name = {check.name: check for check in case.checks}
+    cells = tuple(_cell(by_name[name]) if name in by_name else Cell(check=name) for name in checks)
+    return Row(name=one_line(case.name, 200), target=one_line(case.target, 400), cells=cells)
+
+
+def _cell(check: CheckResult) -> Cell:
+    tone: Tone = "bad" if check.red else "good" if check.outcome == "passed" else "mute"
+    word, reason = WORDS[check.outcome], check.reason or ""
+    if check.expected is not None:
+        tone = "warn"
+        word = f"{word}, expected" if check.outcome in RED else f"{word}, failure expected"
+        reason = f"{reason} (expected: {check.expected})" if reason else check.expected
+    return Cell(
+        check=check.name,
+        word=word,
+        tone=tone,
+        count=_count(check.findings),
+        reason=one_line(reason),
+        notes=tuple(clip(note, 5000) for note in check.notes),
+        seconds=check.seconds,
+        red=check.red,
+        problems=sum(finding.severity != "info" for finding in check.findings),
+    )
+
+
+def _count(findings: tuple[Finding, ...]) -> str:
+    notes = sum(finding.severity == "info" for finding in findings)
+    problems = len(findings) - notes
+    words = [counted(problems, "finding")] * bool(problems) + [counted(notes, "note")] * bool(notes)
+    return ", ".join(words)
+
+
+def _results(readiness: Readiness) -> Iterator[tuple[CaseResult, CheckResult, Finding]]:
+    for case in readiness.cases:
+        for check in case.checks:
+            for finding in check.findings:
+                yield case, check, finding
+
+
+def _entries(readiness: Readiness) -> list[Entry]:
+    """One entry for each rule, place and message: errors before warnings before notes, expected ones last."""
+    entries: dict[tuple[object, ...], Entry] = {}
+    for case, check, finding in _results(readiness):
+        key = (finding.rule, finding.severity, finding.file, finding.line, finding.message, check.expected)
+        entry = entries.setdefault(key, _entry(finding, check.expected))
+        checks = entry.seen_by.setdefault(one_line(case.name, 200), [])
+        if check.name not in checks:
+            checks.append(check.name)
+        if finding.evidence and finding.evidence not in entry.evidence:
+            entry.evidence.append(clip(finding.evidence, 20_000))
+    return sorted(entries.values(), key=_entry_rank)
+
+
+def _entry(finding: Finding, expected: str | None) -> Entry:
+    rule = catalogue().get(finding.rule)
+    rewrite = finding.rewrite or (rule.rewrite if rule else "")
+    return Entry(finding, rule.name if rule else "", one_line(rewrite), expected=expected)
+
+
+def _entry_rank(entry: Entry) -> tuple[bool, int, str, int, str]:
+    finding = entry.finding
+    severity = SEVERITIES.index(finding.severity)
+    return entry.expected is not None, severity, finding.file or "", finding.line or 0, finding.rule
+
+
+def _advice(entries: Iterable[Entry]) -> list[Advice]:
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.title, entry.rewrite), []).append(entry)
+    return [Advice(title, _advice_summary(group), rewrite, tuple(group)) for (title, rewrite), group in groups.items()]
+
+
+def _advice_summary(entries: list[Entry]) -> str:
+    """The message itself where it is the same everywhere, else what the rule is about."""
+    rule = catalogue().get(entries[0].finding.rule)
+    same = len({entry.finding.message for entry in entries}) == 1
+    return one_line(entries[0].finding.message if same or rule is None else f"{rule.summary}.")
+
+
+def _all_passed(readiness: Readiness) -> bool:
+    checks = [check for case in readiness.cases for check in case.checks]
+    return bool(checks) and all(check.outcome == "passed" and check.expected is None for check in checks)
+
+
+def _summary(readiness: Readiness, problems: list[Entry], notes: int) -> str:
+    """``2 cases, 8 checks: 7 passed, 1 failed; 1 warning, 14 notes``."""
+    checks = [check for case in readiness.cases for check in case.checks]
+    outcomes = []
+    for outcome, word in WORDS.items():
+        number = sum(check.outcome == outcome and check.expected is None for check in checks)
+        outcomes += [f"{number} {word}"] * bool(number)
+    expected = sum(check.expected is not None for check in checks)
+    outcomes += [counted(expected, "expected failure")] * bool(expected)
+    line = f"{counted(len(readiness.cases), 'case')}, {counted(len(checks), 'check')}"
+    line += f": {', '.join(outcomes)}" if outcomes else ""
+    counts = [
+        (sum(e.finding.severity == severity and e.expected is None for e in problems), severity)
+        for severity in ("error", "warning")
+    ]
+    found = [counted(number, noun) for number, noun in (*counts, (notes, "note")) if number]
+    line += f"; {', '.join(found)}" if found else ""
+    return line + (f"; {counted(len(readiness.errors), 'target')} could not be loaded" if readiness.errors else "")

@@ -1,0 +1,151 @@
+"""The run on a terminal: the table, then the findings in a form that a person can act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from exportlint.report.overview import environment_rows, overview
+from exportlint.report.text import clip, counted, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from exportlint.findings import Readiness
+    from exportlint.report.overview import Advice, Cell, Entry, Overview, Row, Tone
+
+TONES = {"good": "green", "bad": "bold red", "warn": "yellow", "mute": "dim"}
+SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+EVIDENCE_LINES = 3
+PLACES = 4
+NARROW = 72
+
+
+def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> None:
+    """Print a run.
+
+    Args:
+        readiness: The run.
+        console: Where to print; it decides about colours and width.
+        verbose: Also print all evidence, all places of notes, notes of passed checks, times and the environment.
+    """
+    view = overview(readiness)
+    _cases(view, console, verbose=verbose)
+    _reasons(view, console, verbose=verbose)
+    for error in view.errors:
+        head = Text.assemble(("could not be loaded  ", "bold red"), one_line(error.target, 400))
+        _block(console, head, [Text(one_line(error.message))])
+    for entry in view.problems:
+        _block(console, _headline(entry), _body(entry, verbose=verbose))
+    for advice in view.advice:
+        head = Text.assemble(("info  ", SEVERITY_STYLES["info"]), (advice.title, "bold"))
+        head.append(f"  {counted(len(advice.entries), 'place')}")
+        _block(console, head, _advice(advice, verbose=verbose))
+    if verbose:
+        rows = environment_rows(view.environment)
+        _block(console, Text("environment", "bold"), [Text(f"{label}: {value}") for label, value in rows])
+    _print(console, Text(view.summary, TONES[view.tone]))
+
+
+def _cases(view: Overview, console: Console, *, verbose: bool) -> None:
+    if not view.rows:
+        return
+    if console.width < NARROW:
+        for row in view.rows:
+            _block(console, Text(row.name, "bold"), [Text(row.target, "dim"), *_stacked(row, verbose=verbose)])
+        return
+    table = Table(highlight=False, pad_edge=False)
+    table.add_column("case", overflow="fold")
+    for name in view.checks:
+        table.add_column(Text(one_line(name, 40)), overflow="fold")
+    for row in view.rows:
+        case = Text.assemble((row.name, "bold"), "\n", (row.target, "dim"))
+        table.add_row(case, *(_cell(cell, verbose=verbose) for cell in row.cells))
+    console.print(table)
+    console.print()
+
+
+def _stacked(row: Row, *, verbose: bool) -> Iterator[Text]:
+    """The checks of a case one under the other, for narrow terminals."""
+    for cell in row.cells:
+        if cell.word:
+            yield Text.assemble(f"{one_line(cell.check, 40)}: ", Text(" ").join(_cell(cell, verbose=verbose).split()))
+
+
+def _cell(cell: Cell, *, verbose: bool) -> Text:
+    text = Text(cell.word, TONES[cell.tone])
+    if cell.count:
+        text.append(f"\n{cell.count}", "dim")
+    if verbose and cell.seconds:
+        text.append(f"\n{cell.seconds:.1f} s", "dim")
+    return text
+
+
+def _reasons(view: Overview, console: Console, *, verbose: bool) -> None:
+    """Why checks came out as they did, where no finding says it; equal words of one case are put together."""
+    for row in view.rows:
+        told: dict[tuple[str, str, Tone, tuple[str, ...]], list[str]] = {}
+        for cell in row.cells:
+            reason = cell.reason if verbose or not cell.problems else ""
+            notes = cell.notes if verbose or cell.red else ()
+            if reason or notes:
+                told.setdefault((reason, cell.word, cell.tone, notes), []).append(one_line(cell.check, 40))
+        for (reason, word, tone, notes), checks in told.items():
+            head = Text.assemble((row.name, "bold"), f"  {', '.join(checks)}  ", (word, TONES[tone]))
+            body = [Text(reason)] * bool(reason) + [Text(one_line(note), "dim") for note in notes]
+            _block(console, head, body)
+
+
+def _headline(entry: Entry) -> Text:
+    finding = entry.finding
+    text = Text.assemble((one_line(finding.place, 400), "bold"), "  ")
+    text.append(finding.severity, SEVERITY_STYLES[finding.severity] if entry.expected is None else "dim")
+    text.append("  ").append(one_line(entry.title, 200), "bold")
+    return text
+
+
+def _body(entry: Entry, *, verbose: bool) -> Iterator[Text]:
+    finding = entry.finding
+    if finding.source:
+        yield Text(f"    {one_line(finding.source, 300)}", "cyan")
+    yield Text(one_line(finding.message))
+    if entry.rewrite:
+        yield Text.assemble(("rewrite: ", "green"), entry.rewrite)
+    for evidence in entry.evidence if verbose else entry.evidence[:1]:
+        lines = [line for line in evidence.split("\n") if line.strip()]
+        shown = lines if verbose else lines[:EVIDENCE_LINES]
+        yield from (Text(clip(line, 2000 if verbose else 300), "dim") for line in shown)
+    if entry.expected is not None:
+        yield Text(f"expected: {one_line(entry.expected)}", "yellow")
+    yield Text(f"seen by {one_line(entry.seen)}", "dim")
+
+
+def _advice(advice: Advice, *, verbose: bool) -> Iterator[Text]:
+    yield Text(advice.summary)
+    if advice.rewrite:
+        yield Text.assemble(("what to do: ", "green"), advice.rewrite)
+    places = advice.places
+    shown = places if verbose else places[:PLACES]
+    yield from (Text(one_line(place, 400), "dim") for place in shown)
+    if len(shown) < len(places):
+        yield Text(f"and {counted(len(places) - len(shown), 'more file')}", "dim")
+
+
+def _block(console: Console, head: Text, body: list[Text] | Iterator[Text]) -> None:
+    _print(console, head)
+    for line in body:
+        _print(console, line, indent=2)
+    console.print()
+
+
+def _print(console: Console, text: Text, indent: int = 0) -> None:
+    """Print a line: wrapped under its indentation on a terminal, in one piece in a file or a CI log."""
+    if console.is_terminal and indent:
+        console.print(Padding(text, (0, 0, 0, indent)), highlight=False)
+    else:
+        console.print(Text(" " * indent).append_text(text), highlight=False, soft_wrap=True)

@@ -1,0 +1,63 @@
+"""Making strings from models safe to print: no control characters, no lone surrogates, no endless lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+# Control characters but tab and newline, marks that reorder text, line separators, lone surrogates, non-characters.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+
+
+def map_strings(value: T, change: Callable[[str], str]) -> T:
+    """A copy of a tree of dataclasses and tuples with every string changed; numbers that are not finite become 0."""
+    if isinstance(value, str):
+        return cast("T", change(value))
+    if isinstance(value, float):
+        return cast("T", value if math.isfinite(value) else 0.0)
+    if isinstance(value, tuple):
+        return cast("T", tuple(map_strings(item, change) for item in value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (field.name for field in dataclasses.fields(value))
+        return dataclasses.replace(value, **{name: map_strings(getattr(value, name), change) for name in names})
+    return value
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates written as escapes, so that it can be encoded."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def visible(text: str) -> str:
+    """The text with everything that a reader cannot see, or that moves other text about, written as escapes."""
+    text = text.replace("\r\n", "\n").expandtabs(4)
+    return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def one_line(text: str, limit: int = 2000) -> str:
+    """The text on one line, shortened where it is longer than `limit` characters."""
+    return clip(" ".join(text[: 4 * limit].split()), limit)
+
+
+def clip(text: str, limit: int) -> str:
+    """The text, shortened with a word about what was left out where it is longer than `limit` characters."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 case``, ``2 cases``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def short_path(path: str) -> str:
+    """The path from its package on, where it lies in an installed library."""
+    return re.sub(r".*/(?:site|dist)-packages/", "", path)

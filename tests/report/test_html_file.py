@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from hypothesis import HealthCheck, given, settings
+from readiness_samples import passing, readinesses, sample
+
+from exportlint.report.html_file import render
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags with their attributes, its text, and whether tags are balanced."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.open = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, tuple(name for name, _ in attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+SAMPLE_TAGS = set(Page(render(sample())).tags) | {("td", ("class",))}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(readinesses)
+def test_no_string_of_a_model_becomes_markup(readiness):
+    text = render(readiness)
+    text.encode("utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)
+    page = Page(text)
+    assert not page.open
+    assert set(page.tags) <= SAMPLE_TAGS
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    text = render(sample())
+    assert not re.search(r"\bsrc=|\bhref=|url\(|@import|<script|<link", text)
+    assert "default-src 'none'" in text
+
+
+def test_everything_is_shown_worst_first():
+    text = Page(render(sample())).text
+    expected = [
+        "1 target could not be loaded",
+        "nowhere.py",
+        "no such file",
+        "unlucky",
+        "crashed",
+        "killed by signal 6",
+        "errored",
+        "timed out",
+        "decoder",
+        "failed",
+        "not checked",
+        "the capture failed",
+        "known",
+        "failed, expected",
+        "waits for a fix",
+        "encoder",
+        "24 notes",
+        "EXP101 branch-on-tensor",
+        "models/decoder.py:21",
+        "if not keep.all():",
+        "The branch asks a tensor for its truth value.",
+        "Mask without asking.",
+        "decoder (capture, device)",
+        "fourth line",
+        "EXP201 device-literal",
+        "EXP205 device-baked",
+        "24 places",
+        "library/part1.py:1, 7, 13, 19",
+        "2.13.0+cpu",
+    ]
+    at = 0
+    for words in expected:
+        assert words in text[at:], words
+        at = text.index(words, at)
+
+
+def test_plain_pass_is_good():
+    text = render(passing())
+    assert '<p class="verdict good">1 case, 2 checks: 2 passed</p>' in text
+    assert "<h2>Findings</h2>" not in text

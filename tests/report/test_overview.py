@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from readiness_samples import BRANCH, ENVIRONMENT, LITERAL, passing, sample
+
+from exportlint.findings import CaseResult, CheckResult, Readiness
+from exportlint.report.overview import overview
+
+
+def run(*checks):
+    return Readiness(environment=ENVIRONMENT, cases=(CaseResult(name="m", target="m.py", checks=checks),))
+
+
+def test_worst_case_first_and_columns_in_order_of_the_run():
+    view = overview(sample())
+    assert [row.name for row in view.rows] == ["unlucky", "decoder", "known", "encoder"]
+    assert view.checks == ("capture", "reload", "device", "shapes")
+    assert [cell.word for cell in view.rows[3].cells] == ["passed", "", "passed", ""]
+
+
+def test_a_check_that_was_not_planned_has_a_column():
+    view = overview(run(CheckResult(name="lint", outcome="passed")))
+    assert view.checks == ("lint",)
+
+
+def test_passed_with_a_warning_is_red():
+    view = overview(run(CheckResult(name="device", outcome="passed", findings=(LITERAL,))))
+    assert view.rows[0].cells[0].tone == "bad"
+    assert view.rows[0].cells[0].count == "1 finding"
+    assert view.tone == "bad"
+
+
+def test_not_checked_is_never_green():
+    view = overview(run(CheckResult(name="device", outcome="not_checked", reason="no second device")))
+    assert view.rows[0].cells[0].tone == "mute"
+    assert view.rows[0].cells[0].reason == "no second device"
+    assert view.tone == "warn"
+
+
+@pytest.mark.parametrize(("outcome", "word"), [("failed", "failed, expected"), ("passed", "passed, failure expected")])
+def test_expected_failure(outcome, word):
+    view = overview(run(CheckResult(name="device", outcome=outcome, reason="why", expected="known")))
+    cell = view.rows[0].cells[0]
+    assert (cell.word, cell.tone, cell.reason, cell.red) == (word, "warn", "why (expected: known)", False)
+    assert view.tone == "warn"
+
+
+def test_the_same_finding_is_shown_once_with_all_that_saw_it():
+    other = replace(BRANCH, evidence="other evidence")
+    view = overview(
+        run(
+            CheckResult(name="capture", outcome="failed", findings=(BRANCH, BRANCH)),
+            CheckResult(name="device", outcome="failed", findings=(other,)),
+        )
+    )
+    (entry,) = view.problems
+    assert entry.seen == "m (capture, device)"
+    assert entry.evidence == [BRANCH.evidence, "other evidence"]
+
+
+def test_an_expected_finding_comes_last_and_apart():
+    view = overview(sample())
+    assert [(e.finding.rule, e.expected) for e in view.problems] == [
+        ("EXP101", None),
+        ("EXP201", None),
+        ("EXP101", "waits for a fix"),
+    ]
+
+
+def test_an_unknown_rule_keeps_its_code():
+    view = overview(run(CheckResult(name="x", outcome="failed", findings=(replace(BRANCH, rule="EXP999"),))))
+    assert view.problems[0].title == "EXP999"
+
+
+def test_nothing_to_show():
+    view = overview(Readiness(environment=ENVIRONMENT))
+    assert view.summary == "0 cases, 0 checks"
+    assert view.tone == "warn"
+    assert overview(passing()).tone == "good"

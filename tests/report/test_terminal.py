@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from readiness_samples import passing, readinesses, sample
+from rich.console import Console
+
+from exportlint.report.terminal import render
+
+
+def printed(readiness, *, verbose=False, **options):
+    file = io.StringIO()
+    render(readiness, Console(file=file, **options), verbose=verbose)
+    return file.getvalue()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(readinesses, st.sampled_from([10, 40, 80, 200]), st.booleans(), st.booleans())
+def test_any_run_prints(readiness, width, verbose, terminal):
+    text = printed(readiness, verbose=verbose, width=width, force_terminal=terminal)
+    text.encode("utf-8")
+    if not terminal:
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", text)
+    # Only rich's own colours: no hyperlink, no cursor movement, nothing that a model printed.
+    assert not re.search(r"\x1b(?!\[[0-9;]*m)", text)
+
+
+def test_markup_is_shown_as_it_is():
+    readiness = sample()
+    case = readiness.cases[0]
+    object.__setattr__(case, "name", "[bold]x[/] :smile:")
+    assert "[bold]x[/] :smile:" in printed(readiness, width=120)
+
+
+def test_findings_can_be_acted_on():
+    text = printed(sample(), width=100)
+    assert "models/decoder.py:21  error  EXP101 branch-on-tensor\n" in text
+    assert "      if not keep.all():\n" in text
+    assert "  rewrite: Mask without asking.\n" in text
+    assert "  seen by decoder (capture, device)\n" in text
+    # The warning has no rewrite of its own: the rule's is shown.
+    assert "rewrite: Take the device from a tensor at hand" in text
+    assert text.index("EXP101") < text.index("EXP201") < text.index("EXP205")
+    assert "third line" in text
+    assert "fourth line" not in text
+
+
+def test_reasons_are_told_once_and_only_where_no_finding_tells_them():
+    text = printed(sample(), width=100)
+    assert "decoder  reload, shapes  not checked\n  the capture failed\n" in text
+    assert "torch's words" not in text
+    assert "torch's words" in printed(sample(), width=100, verbose=True)
+    assert "nowhere.py\n  no such file\n" in text
+
+
+def test_notes_are_one_short_block():
+    text = printed(sample(), width=100)
+    assert text.count("EXP205") == 1
+    assert "info  EXP205 device-baked  24 places\n" in text
+    assert "library/part1.py:1, 7, 13, 19" in text
+    assert "and 2 more files" in text
+    assert "and 2 more files" not in printed(sample(), width=100, verbose=True)
+
+
+def test_closing_line():
+    assert printed(passing(), width=100).endswith("1 case, 2 checks: 2 passed\n")
+    last = printed(sample(), width=100).rstrip("\n").split("\n")[-1]
+    assert last == (
+        "4 cases, 10 checks: 2 passed, 2 failed, 1 errored, 1 crashed, 1 timed out, 2 not checked, "
+        "1 expected failure; 1 error, 1 warning, 24 notes; 1 target could not be loaded"
+    )
+
+
+@pytest.mark.parametrize("width", [30, 60])
+def test_narrow_terminals_get_a_list(width):
+    text = printed(passing(), width=width, force_terminal=True, no_color=True, legacy_windows=False)
+    assert "│" not in text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "capture: passed" in plain
+    assert max(map(len, plain.split("\n"))) <= width
+
+
+def test_no_color(monkeypatch):
+    colours = r"\x1b\[(?:[0-9;]*;)?[349][0-9]m"
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert re.search(colours, printed(sample(), width=100, force_terminal=True, color_system="standard"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(colours, printed(sample(), width=100, force_terminal=True, color_system="standard"))
+
+
+def test_log_lines_are_not_broken():
+    text = printed(sample(), width=40)
+    assert "  The branch asks a tensor for its truth value.\n" in text
