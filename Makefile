@@ -1,0 +1,55 @@
+# Needs python3 (3.11 or later for the pinned versions) and make; everything else is installed into virtual environments.
+PYTHON ?= python3
+VENV ?= .venv
+VENV_NEXT ?= .venv-next
+TORCH_NEXT ?= 2.14.1
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-next lint format bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+demo: $(VENV)/.installed-test  ## check the captioner and write readiness.html, readiness.md and readiness.json
+	$(BIN)/exportlint report fixtures/captioning --output readiness.html --output readiness.md --output readiness.json
+
+test: $(VENV)/.installed-test  ## run all tests (PYTEST_ARGS="-k shapes" for some)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-next: $(VENV_NEXT)/.installed-test  ## run all tests with the next torch, in an environment of its own
+	$(VENV_NEXT)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev  ## format the source and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-test  ## run benchmarks/bench_*.py
+	@ls benchmarks/bench_*.py > /dev/null
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+clean:  ## remove environments, caches and reports
+	rm -rf $(VENV) $(VENV_NEXT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f readiness.html readiness.md readiness.json
+	find exportlint pytest_plugin tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp tells that an environment holds what pyproject.toml and constraints.txt ask for.
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$*]'
+	touch $@
+
+$(VENV_NEXT)/.installed-test: pyproject.toml constraints.txt
+	test -x $(VENV_NEXT)/bin/python || $(PYTHON) -m venv $(VENV_NEXT)
+	grep -v '^torch==' constraints.txt > $(VENV_NEXT)/constraints.txt
+	$(VENV_NEXT)/bin/python -m pip install --quiet -c $(VENV_NEXT)/constraints.txt 'torch==$(TORCH_NEXT)' -e '.[test]'
+	touch $@
