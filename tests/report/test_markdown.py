@@ -4,26 +4,22 @@ import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from markdown_it import MarkdownIt
 from readiness_samples import passing, readinesses, sample
 
 from exportlint.report.markdown import block, code, escape, render
+from exportlint.report.overview import environment_rows, overview
 
-OWN_HTML = ("<details>", "</details>", "<summary>", "</summary>", "<!-- -->")
+OWN_HTML = {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
+OWN_TOKENS = {"paragraph", "heading", "bullet_list", "list_item", "table", "thead", "tbody", "tr", "th", "td", "strong"}
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
-def outside_code(text):
-    """The lines that are no code blocks, without their code spans."""
-    fence = None
-    for line in text.split("\n"):
-        run = re.match("`{3,}", line)
-        if fence is not None:
-            fence = None if line == fence else fence
-        elif run:
-            fence = run[0]
-        else:
-            # A code span is taken as CommonMark takes it: up to the next run of equally many backticks.
-            yield re.sub(r"(?<![`\\])(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", line)
-    assert fence is None
+def tokens(text):
+    """All tokens that a Markdown parser sees, those inside of lines too."""
+    for token in PARSER.parse(text):
+        yield token
+        yield from token.children or ()
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,18 +28,16 @@ def test_no_string_of_a_model_becomes_markup(readiness):
     text = render(readiness)
     text.encode("utf-8")
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", text)
-    lines = list(outside_code(text))
-    for line in lines:
-        for own in OWN_HTML:
-            line = line.replace(own, "")  # noqa: PLW2901
-        assert "<" not in line
-        assert not re.search(r"(?<!\\)(\\\\)*[`\[]", line), line
-    headings = [line for line in lines if line.startswith("# ")]
-    assert headings == ["# Export readiness"]
-    table = [line for line in lines if line.startswith("| ")]
-    pipes = [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table]
-    columns = 3 + len({check.name for case in readiness.cases for check in case.checks})
-    assert set(pipes) <= {3, columns}
+    seen = list(tokens(text))
+    tags = [tag for token in seen if token.type.startswith("html_") for tag in re.findall("<[^>]*>", token.content)]
+    assert set(tags) <= OWN_HTML
+    assert {token.type[:-5] for token in seen if token.type.endswith("_open")} <= OWN_TOKENS
+    assert {token.tag for token in seen if token.type == "heading_open"} <= {"h1", "h2", "h3"}
+    assert sum(token.tag == "h1" for token in seen if token.type == "heading_open") == 1
+    columns = 2 + len({check.name for case in readiness.cases for check in case.checks})
+    rows = [2] * len(environment_rows(overview(readiness).environment))
+    rows = [columns] * (len(readiness.cases) + 1) * bool(readiness.cases) + [2] + rows
+    assert sum(token.type in ("td_open", "th_open") for token in seen) == sum(rows)
 
 
 @pytest.mark.parametrize(
