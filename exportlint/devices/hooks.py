@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -76,13 +77,17 @@ def _has(name: str) -> bool:
     return True
 
 
-def register(run: Run, wrapper: type[torch.Tensor]) -> torch.device:
+def register(
+    run: Run, wrapper: type[torch.Tensor], meta_kernels: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+) -> torch.device:
     """Register the second device in this process, once.
 
     Args:
         run: Computes an operator, called as ``run(operator, args, kwargs)`` when a tensor or device of the second
             device takes part.
         wrapper: The tensor subclass whose instances live on the second device.
+        meta_kernels: Functions for ``aten`` operators that only devices other than the CPU reach, and that torch has
+            no kernel without data for.
 
     Returns:
         The second device.
@@ -95,7 +100,8 @@ def register(run: Run, wrapper: type[torch.Tensor]) -> torch.device:
         raise RuntimeError(reason)
     if not _kept:
         _register_backend()
-        _register_operators(run)
+        _register_operators(run, meta_kernels)
+        run_control_flow(wrapper)
         _admit_to_tracing(wrapper)
     return torch.device(NAME, 0)
 
@@ -139,7 +145,7 @@ def _register_backend() -> None:
     _kept.extend((hook, guard))
 
 
-def _register_operators(run: Run) -> None:
+def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]) -> None:
     """A fallback for all operators, and a kernel of its own for those that cannot reach the fallback."""
     library: Any = torch.library.Library
     everything = library("_", "IMPL")
@@ -152,6 +158,8 @@ def _register_operators(run: Run) -> None:
             # An operator without a kernel slot for the key (composite on purpose) refuses; the fallback serves it.
             with contextlib.suppress(RuntimeError):
                 aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
+    for name, kernel in meta_kernels.items():
+        aten.impl(name, kernel, "Meta")
     for name in _LOWER_PRECISION:
         op = operator.attrgetter(name if "." in name else f"{name}.default")(torch.ops.aten)
         aten.impl(op, functools.partial(_call_in_lower_precision, op), "AutocastPrivateUse1")
@@ -193,6 +201,24 @@ def _admit_to_tracing(wrapper: type[torch.Tensor]) -> None:
     rejects = fake_tensor._check_for_subclass_arg
     fake_tensor._check_for_subclass_arg = lambda x: not isinstance(x, wrapper) and rejects(x)
     proxy_tensor.HANDLED_TYPES = (*proxy_tensor.HANDLED_TYPES, wrapper)  # type: ignore[assignment]
+
+
+def run_control_flow(kind: type[torch.Tensor]) -> None:
+    """Run `torch.cond` and ``while_loop`` as Python would, for arguments of this tensor subclass."""
+    from torch._higher_order_ops.cond import cond_op
+    from torch._higher_order_ops.while_loop import while_loop_op
+
+    def cond(predicate: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
+        return (if_true if predicate else if_false)(*operands)
+
+    def while_loop(condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+        while condition(*carried, *additional):
+            carried = body(*carried, *additional)
+        return carried
+
+    for op, function in ((cond_op, cond), (while_loop_op, while_loop)):
+        if kind not in op.python_key_table:
+            op.py_impl(kind)(function)
 
 
 def make_wrapper(cls: type[torch.Tensor], raw: torch.Tensor, device: torch.device) -> Any:

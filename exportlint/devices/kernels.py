@@ -76,3 +76,9 @@ SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "_scaled_dot_product_fused_attention_overrideable": _attention,
     "histc": _histc,
 }
+
+# The cells of recurrent nets have no kernel without data (torch then makes up real tensors); these compute one.
+META_KERNELS: Mapping[str, Callable[..., Any]] = {
+    "_thnn_fused_lstm_cell": _lstm_cell,
+    "_thnn_fused_gru_cell": _gru_cell,
+}

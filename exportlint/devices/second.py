@@ -8,6 +8,7 @@ cross; everything else that mixes devices is a mismatch, which is raised or, on 
 from __future__ import annotations
 
 import contextlib
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -35,6 +36,11 @@ _REFUSING_0_DIM = frozenset(
     | {"index_copy", "index_copy_", "scatter", "scatter_", "scatter_add", "scatter_add_"}
     | {"convolution", "native_layer_norm", "native_batch_norm", "native_group_norm"}
 )
+
+
+# Arguments and results that stay on the CPU, by position: lengths, sizes of the steps, split points.
+_HOST_ARGUMENTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1, "tensor_split": 1}
+_HOST_RESULTS = {"_pack_padded_sequence": 1}
 
 
 class SecondDeviceUnavailableError(RuntimeError):
@@ -112,12 +118,15 @@ class SecondTensor(torch.Tensor):
         # torch.Tensor.__format__ reads the number of exact tensors only
         return format(self.raw.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
 
+    def __copy__(self) -> SecondTensor:
+        return SecondTensor(self.raw)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SecondTensor:
-        copy = SecondTensor(self.raw.clone())
+        new = SecondTensor(self.raw.clone())
         if isinstance(self, torch.nn.Parameter):
-            copy._is_param = True
-        memo[id(self)] = copy
-        return copy
+            new._is_param = True
+        memo[id(self)] = new
+        return new
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise RuntimeError(f"tensors of {self.device} cannot be pickled; move them to the CPU first")
@@ -140,7 +149,7 @@ def second_device() -> torch.device:
     global _device  # noqa: PLW0603 - the registration is process-wide too
     if _device is None:
         try:
-            _device = hooks.register(run, SecondTensor)
+            _device = hooks.register(run, SecondTensor, kernels.META_KERNELS)
             _self_test(_device)
         except Exception as error:
             _device = None
@@ -199,7 +208,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = {id(_raw(leaf)): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)} if _mutates(func) else {}
     for second in seconds if known else ():
         _follow_raw(second, func.name())
-    return pytree.tree_map_only(torch.Tensor, lambda t: known.get(id(t), SecondTensor(t) if there else t), result)
+    host = result[_HOST_RESULTS[base]] if base in _HOST_RESULTS else None
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: known.get(id(t), SecondTensor(t) if there and t is not host else t), result
+    )
 
 
 def _mutates(func: Any) -> bool:
@@ -225,6 +237,9 @@ def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor) -> bool:
     """Whether CUDA lets this CPU tensor join an operator on the device."""
     if cpu.dim() == 0:
         return base not in _REFUSING_0_DIM
+    host = _HOST_ARGUMENTS.get(base)
+    if host is not None:
+        return args[host] is cpu
     return base in _INDEXING and not any(cpu is data for data in (args[0], *args[2:3]))
 
 
@@ -255,9 +270,33 @@ def _wrap(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_second(tree: Any) -> Any:
-    """The same nested structure with its tensors on the second device, sharing their numbers' memory."""
+    """The same nested structure with its tensors on the second device, sharing their numbers' memory.
+
+    Objects that are no containers of torch's pytree are copied with the tensors in their attributes moved. Equal
+    objects stay equal: a tensor that stands in two places is wrapped once.
+    """
     second_device()
-    return pytree.tree_map_only(torch.Tensor, _wrap, tree)
+    memo: dict[int, Any] = {}
+
+    def move(leaf: Any) -> Any:
+        if id(leaf) not in memo:
+            memo[id(leaf)] = _wrap(leaf) if isinstance(leaf, torch.Tensor) else _moved_object(leaf, move)
+        return memo[id(leaf)]
+
+    return pytree.tree_map(move, tree)
+
+
+def _moved_object(leaf: Any, move: Callable[[Any], Any]) -> Any:
+    """A shallow copy with the tensors in its attributes moved; the object itself where there are none."""
+    state = getattr(leaf, "__dict__", None)
+    if not state or isinstance(leaf, (type, torch.nn.Module)) or callable(leaf):
+        return leaf
+    if not any(isinstance(value, torch.Tensor) for value in pytree.tree_leaves(state)):
+        return leaf
+    new = copy.copy(leaf)
+    for name, value in state.items():
+        object.__setattr__(new, name, pytree.tree_map_only(torch.Tensor, move, value))
+    return new
 
 
 def to_cpu(tree: Any) -> Any:
