@@ -1,1 +1,37 @@
-"""The command line: one thin module per command."""
+"""The command line: one thin module per command, imported when the command is used."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from exportlint._version import __version__
+
+COMMANDS = {
+    "report": "exportlint.cli.report",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, so that none pays for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="exportlint")
+def main() -> None:
+    """Find out, early and with the line, what keeps a PyTorch model from being exported and run elsewhere.
+
+    Exit status: 0 clean, 1 findings, 2 usage or internal error.
+    """

@@ -41,7 +41,7 @@ def preload() -> list[str]:
     for name in PRELOAD:
         try:
             importlib.import_module(name)
-        except Exception as error:  # noqa: PERF203
+        except Exception as error:
             failures.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
     return failures
 

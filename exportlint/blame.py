@@ -1,0 +1,211 @@
+"""Blame: from a failure to the line that caused it and the rule that names it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exportlint.places import Place, of_traceback
+from exportlint.rules import catalogue
+
+if TYPE_CHECKING:
+    import torch
+
+    from exportlint.findings import Finding, Severity
+
+EVIDENCE_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """How a failure looks, and the rule that it stands for.
+
+    Attributes:
+        pattern: Matched against ``ExceptionClass: message``.
+        rule: Code of the rule.
+        message: What happens at the line.
+    """
+
+    pattern: re.Pattern[str]
+    rule: str
+    message: str
+
+
+def _symptom(pattern: str, rule: str, message: str) -> Symptom:
+    return Symptom(re.compile(pattern, re.DOTALL), rule, message)
+
+
+# The first that matches counts. The words are those of torch 2.13 and 2.14.
+SYMPTOMS = (
+    _symptom(
+        r"Could not guard on data-dependent expression Eq\(u\d+, 1\)",
+        "EXP101",
+        "Python asks for the truth value of a tensor, which has none while the model is captured",
+    ),
+    _symptom(
+        r"GuardOnDataDependentSymNode|DataDependentOutput|PendingUnbackedSymbol|Could not (guard on|extract specialized)",
+        "EXP102",
+        "a Python number that depends on the data decides what is computed here",
+    ),
+    _symptom(r"unsupported format string passed to (Fake|Functional)Tensor", "EXP102", "the value of a tensor is printed"),
+    _symptom(r"only integer tensors|index of type .*FakeTensor|an integer is required.*FakeTensor|"
+             r"failed to unpack .* FakeTensor|but got FakeTensor", "EXP102", "a tensor stands where a number is needed"),
+    _symptom(r"\.numpy\(\) is not supported|can't convert .* to numpy|__array__", "EXP401", "a tensor is handed to numpy"),
+    _symptom(
+        r"not compiled with (CUDA|XPU|HIP|MPS)|Found no NVIDIA driver|Torch not (compiled|linked) with|"
+        r"Expected one of cpu.* device type at start of device string|PyTorch is not linked with support for \w+ devices",
+        "EXP201",
+        "a device is written down that this machine does not have",
+    ),
+    _symptom(
+        r"same device|FakeTensorDeviceMismatch|Unhandled FakeTensor Device Propagation|is not on the expected device",
+        "EXP202",
+        "tensors on different devices meet",
+    ),
+    _symptom(r"[Dd]ata ?_?p(oin)?te?r|data is not allocated yet|tracing into a custom kernel", "EXP402",
+             "the memory of a tensor is asked for, and there is none while the model is captured"),
+    _symptom(r"Unsupported input type|pytree|must be a pytree|Unsupported output type|unsupported type .* output|"
+             r"Expected .* to be (a )?Tensor.*output", "EXP601", "an input or output is of a class that torch.export does not know"),
+    _symptom(r"UnsupportedOperatorException|no fake impl|Missing fake kernel|There was no fake impl|"
+             r"no (fake|meta) (impl|kernel)", "EXP801", "an operator without a fake kernel is called"),
+    _symptom(r"top-level keys must be the arg names|Detected mismatch between the structure of `inputs` and `dynamic_shapes`|"
+             r"tree_name when there might be a mismatch", "EXP603",
+             "the signature of forward does not name its inputs, so dynamic shapes cannot be matched to them"),
+    _symptom(r"Constraints violated|ConstraintViolation", "EXP301", "a dynamic size is narrowed here"),
+)  # fmt: skip
+
+OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|Cannot allocate memory|bad_alloc|out of memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the exception says that memory ran out."""
+    return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(str(e)) for e in _chain(error))
+
+
+def of_failure(error: BaseException, model: torch.nn.Module | None = None) -> Finding:
+    """The finding for an exception that a capture raised.
+
+    The place is the innermost line that is not torch's; where there is none, the head of the model's ``forward``.
+    """
+    rule, message = classify(error)
+    place = place_of(error) or (forward_of(model) if model is not None else None)
+    return finding(rule, message, place, evidence=words(error))
+
+
+def classify(error: BaseException) -> tuple[str, str]:
+    """The rule that an exception stands for, and what to say about the line."""
+    for candidate in _chain(error):
+        text = f"{type(candidate).__name__}: {candidate}"
+        for symptom in SYMPTOMS:
+            if symptom.pattern.search(text):
+                return symptom.rule, symptom.message
+    return "EXP003", "torch.export cannot capture this line"
+
+
+def place_of(error: BaseException) -> Place | None:
+    """The innermost line that is not torch's, of the exception or of what caused it."""
+    for candidate in _chain(error):
+        place = of_traceback(candidate.__traceback__)
+        if place is not None:
+            return place
+    return None
+
+
+def finding(
+    rule: str,
+    message: str,
+    place: Place | None,
+    *,
+    severity: Severity | None = None,
+    rewrite: str | None = None,
+    evidence: str | None = None,
+) -> Finding:
+    """A finding with the rule's own severity and rewrite where none are given."""
+    entry = catalogue()[rule]
+    severity, rewrite = severity or entry.severity, rewrite or entry.rewrite
+    if place is not None:
+        return place.finding(rule, severity, message, rewrite=rewrite, evidence=evidence)
+    from exportlint.findings import Finding
+
+    return Finding(rule=rule, severity=severity, message=message, rewrite=rewrite, evidence=evidence)
+
+
+def words(error: BaseException) -> str:
+    """The exception in one line: its class and the first line of its message that says something."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return line if len(line) <= EVIDENCE_CHARACTERS else line[: EVIDENCE_CHARACTERS - 3] + "..."
+
+
+def forward_of(model: torch.nn.Module) -> Place | None:
+    """The head of the model's ``forward``; for a model of a library, of the class that the user wrote around it."""
+    try:
+        function = inspect.unwrap(type(model).forward if "forward" not in vars(model) else model.forward)
+        file = inspect.getsourcefile(function)
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError, ValueError):
+        return None
+    head = next((i for i, line in enumerate(lines) if line.lstrip().startswith(("def ", "async def "))), 0)
+    return Place(file, first + head) if file else None
+
+
+def assignment_of(owner: type, attribute: str) -> Place | None:
+    """The first line ``self.ATTRIBUTE = ...`` in the class or one of its bases, or where the buffer is registered."""
+    for cls in owner.__mro__:
+        try:
+            file = inspect.getsourcefile(cls)
+            lines, first = inspect.getsourcelines(cls)
+        except (OSError, TypeError):
+            continue
+        pattern = re.compile(
+            rf"self\.{re.escape(attribute)}\b\s*(:[^=]+)?=(?!=)|register_\w+\(\s*[\"']{re.escape(attribute)}[\"']"
+        )
+        for number, line in enumerate(lines):
+            if file and pattern.search(line):
+                return Place(file, first + number)
+    return None
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """The exception, then what caused it, outermost first; cycles end it."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return found
+
+
+def size_rule(place: Place | None) -> str:
+    """The rule for a size that is narrowed at a place: a cache that is kept by length, or a size that is frozen."""
+    return "EXP302" if place is not None and place.line in _cache_lines(place.file) else "EXP301"
+
+
+@functools.lru_cache(maxsize=64)
+def _cache_lines(file: str) -> frozenset[int]:
+    """Lines of conditions whose branch stores to an attribute, a global or an item, and of cached functions."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and any(_stores(child) for child in node.body):
+            lines.update(range(node.lineno, (node.test.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.FunctionDef) and any("cache" in ast.unparse(d) for d in node.decorator_list):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return frozenset(lines)
+
+
+def _stores(statement: ast.stmt) -> bool:
+    """Whether the statement stores something that outlives the call."""
+    return any(
+        isinstance(node, (ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node if isinstance(node, ast.Attribute) else node.value, ast.Attribute)
+        for node in ast.walk(statement)
+    )

@@ -1,0 +1,122 @@
+"""The check ``capture``: can torch.export capture the model, and does the program give the example's own result?
+
+1. Build the model and call it once: a model that does not run is reported as such.
+2. Export in torch's default mode. A failure is blamed on the innermost line that is not torch's.
+3. Where the dynamic shapes are refused, every guard that narrows a declared dimension is a finding at its line.
+4. After a failure `explore` looks for what else would fail, and for the largest submodules that do export.
+5. Run the program on the example; it must return what the eager model returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint import blame
+from exportlint.checks import explore
+from exportlint.checks.context import ModelError, call
+from exportlint.checks.results import RAN_NOT
+from exportlint.findings import CheckResult
+from exportlint.parity.compare import compare
+from exportlint.shapes import narrowing
+from exportlint.torch_hooks.guards import GuardLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.context import Context
+    from exportlint.findings import Finding
+
+NAME = "capture"
+RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
+
+
+def run(ctx: Context, provisional: Callable[[CheckResult], None]) -> CheckResult:
+    """Run the check; after a failure the result so far is handed to `provisional`, since exploring may crash."""
+    try:
+        ctx.expected()
+    except ModelError as error:
+        return model_failure(error)
+    with GuardLog() as log:
+        try:
+            program = ctx.program()
+        except ModelError as error:
+            return model_failure(error)
+        except Exception as error:
+            if blame.is_out_of_memory(error):
+                raise MemoryError from error
+            findings = _failure(ctx, error, log)
+            provisional(_failed(findings))
+            more, notes = explore.after_failure(ctx, findings)
+            return _failed((*findings, *more), notes)
+    return _run_program(ctx, program)
+
+
+def model_failure(error: ModelError) -> CheckResult:
+    """The result for a model that cannot be built or called."""
+    cause = error.__cause__ or error
+    if blame.is_out_of_memory(cause):
+        raise MemoryError from error
+    rule, message = blame.classify(cause)
+    what = {"build": "the factory fails", "inputs": "the example inputs cannot be made"}.get(
+        error.stage, f"the {error.stage} fails"
+    )
+    if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
+        rule, message = "EXP002", what
+    finding = blame.finding(rule, message, blame.place_of(cause), severity="error", evidence=blame.words(cause))
+    return CheckResult(
+        name=NAME, outcome="errored", reason=f"{what}: {blame.words(cause)}", findings=(finding,), notes=(RAN_NOT,)
+    )
+
+
+def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> CheckResult:
+    return CheckResult(
+        name=NAME, outcome="failed", reason=findings[0].evidence or findings[0].message, findings=findings, notes=notes
+    )
+
+
+def _failure(ctx: Context, error: Exception, log: GuardLog) -> tuple[Finding, ...]:
+    """The findings for an export that raised."""
+    if "onstraint" in f"{type(error).__name__}: {error}":
+        narrowed = narrowing.of_refusal(log.guards, error)
+        if narrowed:
+            return narrowed
+    return (blame.of_failure(error, ctx.build()),)
+
+
+def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
+    ctx.stage("run of the program")
+    try:
+        module = program.module()
+    except Exception as error:  # a reserved name is the known cause
+        return _failed((_not_a_module(ctx, error),))
+    try:
+        actual = call(module, ctx.example())
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        place = blame.place_of(error)
+        rule, message = "EXP004", "the program cannot run the example that it was captured from"
+        return _failed((blame.finding(rule, message, place, evidence=blame.words(error)),))
+    tolerance = ctx.tolerance
+    difference = compare(
+        ctx.expected(), actual, rtol=tolerance.rtol if tolerance else None, atol=tolerance.atol if tolerance else None
+    )
+    if difference is not None:
+        message = "the program returns something else than the eager model for the example that it was captured from"
+        return _failed((blame.finding("EXP004", message, blame.forward_of(ctx.build()), evidence=str(difference)),))
+    return CheckResult(name=NAME, outcome="passed")
+
+
+def _not_a_module(ctx: Context, error: Exception) -> Finding:
+    """`ExportedProgram.module` raised: look for an attribute whose name torch.fx keeps for itself."""
+    model = ctx.build()
+    state = {name.partition(".")[0] for name in model.state_dict(keep_vars=True)} | dict(model.named_children()).keys()
+    taken = sorted(RESERVED_NAMES & state)
+    if taken:
+        place = blame.assignment_of(type(model), taken[0]) or blame.forward_of(model)
+        message = f"the attribute {taken[0]!r} has a name that torch.fx keeps for itself"
+        return blame.finding("EXP602", message, place, evidence=blame.words(error))
+    message = "the captured program cannot be turned into a module"
+    return blame.finding("EXP003", message, blame.forward_of(model), evidence=blame.words(error))

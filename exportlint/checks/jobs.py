@@ -1,0 +1,82 @@
+"""What runs inside workers: list the cases of a TARGET, and run checks on one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import time
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from exportlint.checks import loading
+from exportlint.checks.context import Context, Settings
+from exportlint.checks.results import RAN_NOT
+from exportlint.findings import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.isolation.job import Emit
+
+# In the order in which they run. Each is a module of this package with NAME and run(ctx, provisional).
+CHECKS = ("capture", "reload", "device", "shapes")
+
+
+def list_cases(emit: Emit, target: str) -> None:
+    """Send the names of the cases of a target, with what each expects to fail, or why it cannot be loaded."""
+    try:
+        cases = loading.cases_of(target)
+    except loading.TargetError as error:
+        emit({"target_error": str(error)})
+        return
+    emit({"cases": [{"name": case.name, "expected": dict(case.expected_failures)} for case in cases]})
+
+
+def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) -> None:
+    """Run checks on the case of this name."""
+    try:
+        cases = {case.name: case for case in loading.cases_of(target)}
+    except loading.TargetError as error:
+        emit({"target_error": str(error)})
+        return
+    check(emit, cases[name], msgspec.convert(settings, Settings))
+
+
+def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
+    """Run checks on a case; each result is sent as soon as it is there."""
+    warnings.simplefilter("ignore")
+    ctx = Context(case, settings, announce=lambda stage: emit({"stage": stage}))
+    runs = True
+    for name in settings.checks:
+        emit({"check": name})
+        result = run_check(name, ctx, _provisional(emit)) if runs else does_not_run(name)
+        runs = runs and RAN_NOT not in result.notes
+        emit({"result": msgspec.to_builtins(result)})
+
+
+def does_not_run(name: str) -> CheckResult:
+    """The result of a check of a model of which `capture` found that it does not run."""
+    return CheckResult(name=name, outcome="not_checked", reason=RAN_NOT)
+
+
+def _provisional(emit: Emit) -> Callable[[CheckResult], None]:
+    return lambda result: emit({"provisional": msgspec.to_builtins(result)})
+
+
+def run_check(name: str, ctx: Context, provisional: Callable[[CheckResult], None]) -> CheckResult:
+    """Run one check and time it; a fault of the check itself is an error of the check."""
+    began = time.monotonic()
+    try:
+        module = importlib.import_module(f"exportlint.checks.{name}")
+        result: CheckResult = module.run(ctx, provisional)
+    except MemoryError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
+        result = CheckResult(name=name, outcome="errored", reason=reason)
+    return dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))

@@ -1,0 +1,159 @@
+"""From a TARGET to its model cases. The code is imported, so this runs in workers only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+
+class TargetError(Exception):
+    """A TARGET cannot be loaded; the message is one line, fit for a user."""
+
+
+def cases_of(target: str) -> list[ModelCase]:
+    """The model cases of ``file.py``, ``file.py:name``, ``package.module`` or ``package.module:name``.
+
+    They are the `ModelCase` objects and decorated factories of the module, else those of the plain convention:
+    ``build()``, ``inputs()`` and optionally ``kwargs()``, ``inputs2()`` and ``DYNAMIC_SHAPES``.
+
+    Raises:
+        TargetError: When the module cannot be imported, or holds no such case.
+    """
+    source, name = split(target)
+    module = _import(source)
+    cases = [part for case in _declared(module) for part in case.expand()]
+    if not cases:
+        cases = _of_convention(module, source)
+    if name is None:
+        if not cases:
+            raise TargetError(
+                f"{source} holds no model case: no ModelCase, no @export_case and no build() with inputs()"
+            )
+        return _unique(cases, source)
+    chosen = [case for case in cases if case.name == name]
+    if not chosen:
+        chosen = [part for case in _named(module, name) for part in case.expand()]
+    if not chosen:
+        known = ", ".join(case.name for case in cases) or "none"
+        raise TargetError(f"{source} holds no model case {name!r}; it has: {known}")
+    return chosen
+
+
+def split(target: str) -> tuple[str, str | None]:
+    """The file or module of a target, and the name of a case in it."""
+    source, colon, name = target.rpartition(":")
+    if not colon or "/" in name or "\\" in name:
+        return target, None
+    return source, name
+
+
+def _unique(cases: list[ModelCase], source: str) -> list[ModelCase]:
+    names = [case.name for case in cases]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TargetError(f"{source} has more than one model case named {twice[0]!r}: give each a name of its own")
+    return cases
+
+
+def _declared(module: ModuleType) -> Iterator[ModelCase]:
+    """ModelCase objects and decorated factories, in the order of the file, each once."""
+    seen: set[int] = set()
+    for value in list(vars(module).values()):
+        for case in _cases_in(value, module):
+            if id(case) not in seen:
+                seen.add(id(case))
+                yield case
+
+
+def _cases_in(value: Any, module: ModuleType) -> tuple[ModelCase, ...]:
+    if isinstance(value, ModelCase):
+        return (value,)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, ModelCase) for item in value):
+        return tuple(value)
+    if getattr(value, "__module__", None) == module.__name__ and isinstance(
+        getattr(value, "__dict__", None), (dict, type(type.__dict__))
+    ):
+        return tuple(vars(value).get(CASES_ATTRIBUTE, ()))
+    return ()
+
+
+def _of_convention(module: ModuleType, source: str) -> list[ModelCase]:
+    build, inputs = getattr(module, "build", None), getattr(module, "inputs", None)
+    if not callable(build) or not callable(inputs):
+        return []
+    name = Path(source).stem if source.endswith(".py") else source.rpartition(".")[2]
+    settings = {"dynamic_shapes": getattr(module, "DYNAMIC_SHAPES", None), "inputs2": getattr(module, "inputs2", None)}
+    try:
+        return [ModelCase(build, inputs, getattr(module, "kwargs", dict), name=name, **settings)]
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"{source}: {error}") from error
+
+
+def _named(module: ModuleType, name: str) -> list[ModelCase]:
+    """A case by the name of the variable that holds it, or of the factory that it decorates."""
+    value = getattr(module, name, None)
+    return list(_cases_in(value, module)) if value is not None else []
+
+
+def _import(source: str) -> ModuleType:
+    """Import a file or a module.
+
+    Raises:
+        TargetError: When that raises anything, with the exception and its line.
+    """
+    try:
+        if source.endswith(".py") or "/" in source:
+            return _import_file(Path(source))
+        sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(source)
+    except TargetError:
+        raise
+    except (Exception, SystemExit) as error:
+        from exportlint import blame
+
+        place = blame.place_of(error)
+        where = f" (at {Path(place.file).name}:{place.line})" if place is not None else ""
+        raise TargetError(f"{source} cannot be imported: {blame.words(error)}{where}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file as the module that it is in its package, so that its own imports work."""
+    path = path.resolve()
+    if not path.is_file():
+        raise TargetError(f"{path} does not exist")
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        root, parts = root.parent, [root.name, *parts]
+    sys.path.insert(0, str(root))
+    if len(parts) == 1:
+        sys.path.insert(0, str(path.parent))
+        name = path.stem if path.stem.isidentifier() and not _taken(path.stem) else f"exportlint_case_{path.stem}"
+    else:
+        name = ".".join(parts if parts[-1] != "__init__" else parts[:-1])
+        importlib.import_module(name.rpartition(".")[0] or name)
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _taken(name: str) -> bool:
+    return name in sys.modules or name in sys.stdlib_module_names

@@ -1,0 +1,144 @@
+"""The check ``reload``: save the program, then load and run it in a process that lacks the model's source.
+
+The first half runs beside the model and writes the program, the flattened arguments and the flattened result of the eager
+model. The second half is `loader`, in another process.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exportlint import blame
+from exportlint.checks.context import ModelError, NotCapturedError
+from exportlint.checks.loader import CALL, PROGRAM
+from exportlint.findings import CheckResult
+from exportlint.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from exportlint.checks.context import Context
+    from exportlint.findings import Finding
+
+NAME = "reload"
+PENDING = "saved"  # the reason of a result whose second half is still to come
+
+
+def run(ctx: Context, _: Callable[[CheckResult], None]) -> CheckResult:
+    """The first half: a result with the reason `PENDING` when the program was saved."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    try:
+        program = ctx.program()
+        expected = ctx.expected()
+    except ModelError as error:
+        return CheckResult(name=NAME, outcome="not_checked", reason=f"the model does not run: the {error.stage} fails")
+    except Exception as error:
+        reason = "the model is not captured"
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=_unexpected(error))
+    ctx.stage("save")
+    try:
+        torch.export.save(program, ctx.path(PROGRAM))
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return failed(ctx, f"the program cannot be saved: {blame.words(error)}")
+    tolerance = ctx.tolerance
+    record = {
+        "inputs": [_plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
+        "expected": [_plain(leaf) for leaf in pytree.tree_leaves(expected)],
+        "tolerance": {"rtol": tolerance.rtol, "atol": tolerance.atol} if tolerance else {},
+    }
+    torch.save(record, ctx.path(CALL))
+    return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx))
+
+
+def _unexpected(error: Exception) -> tuple[str, ...]:
+    return () if isinstance(error, NotCapturedError) else (blame.words(error),)
+
+
+def _plain(leaf: Any) -> Any:
+    """A tensor without its graph, or a plain value; anything else by its words, which compares as different."""
+    import torch
+
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().as_subclass(torch.Tensor) if type(leaf) is not torch.Tensor else leaf.detach()
+    return leaf if isinstance(leaf, (int, float, complex, bool, str, type(None))) else repr(leaf)
+
+
+def failed(ctx: Context, reason: str) -> CheckResult:
+    """The result for a program that cannot be saved."""
+    found = blame.finding("EXP701", "the program cannot be saved", blame.forward_of(ctx.build()), evidence=reason)
+    return CheckResult(name=NAME, outcome="failed", reason=reason, findings=(found,))
+
+
+def _suspect(ctx: Context) -> tuple[Finding, ...]:
+    """The finding to report if the second half fails: at the class that the loader lacks, else at forward."""
+    model = ctx.build()
+    place = _place_of_custom(ctx, model) or blame.forward_of(model)
+    return (blame.finding("EXP701", "the saved program cannot be loaded without the model's source", place),)
+
+
+def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, seconds: float) -> CheckResult:
+    """The result of both halves.
+
+    Args:
+        first: The first half, with the finding to report in case.
+        loaded: What `loader.load` returned; ``None`` when its process died.
+        ending: How that process ended, in words.
+        seconds: Time that both halves took.
+    """
+    import dataclasses
+
+    if loaded is not None and loaded["error"] is None:
+        reason = f"loads in {loaded['seconds']:.1f} s"
+        return CheckResult(name=NAME, outcome="passed", reason=reason, seconds=seconds)
+    if loaded is None:
+        reason, outcome = f"the process that loads the program {ending}", "crashed"
+    else:
+        reason, outcome = f"{loaded['step']}: {loaded['error']}", "failed"
+    message = None
+    if loaded is not None and loaded["step"] == "compare":
+        message = "the program returns something else after save and load"
+    findings = tuple(
+        dataclasses.replace(f, evidence=reason, **({"message": message, "rule": "EXP004"} if message else {}))
+        for f in first.findings
+    )
+    return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)  # type: ignore[arg-type]
+
+
+def _place_of_custom(ctx: Context, model: torch.nn.Module) -> Place | None:
+    """Where the model returns, or the module registers, a class among its inputs and outputs that torch does not know."""
+    from torch.utils import _pytree as pytree
+
+    names = {t.__name__ for t in _custom_types(pytree.tree_structure((ctx.example(), ctx.expected())))}
+    head = blame.forward_of(model)
+    if not names or head is None:
+        return None
+    tree = ast.parse(Path(head.file).read_bytes())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    returns = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    for node in [*returns, *calls]:
+        mentioned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if mentioned & names and (node in returns or "register" in ast.unparse(node.func)):  # type: ignore[attr-defined]
+            return Place(head.file, node.lineno)
+    return None
+
+
+def _custom_types(spec: Any) -> set[type]:
+    found = set()
+    if inspect.isclass(spec.type) and spec.type.__module__.partition(".")[0] not in (
+        "builtins",
+        "collections",
+        "torch",
+    ):
+        found.add(spec.type)
+    for child in spec.children():
+        found |= _custom_types(child)
+    return found

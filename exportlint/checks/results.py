@@ -1,0 +1,86 @@
+"""Results that are made outside of a check: for one that died, that did not run, or that was expected to fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from exportlint import blame, places
+from exportlint.findings import RED, CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from exportlint.checks.isolation.job import Ending
+    from exportlint.findings import Finding, Outcome
+    from exportlint.places import Place
+
+RAN_NOT = "the model does not run"
+MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call"})
+FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
+THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
+
+
+def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
+    """The result of a check whose process died or was stopped.
+
+    Args:
+        check: Name of the check that was running.
+        stage: What it was doing.
+        ending: How the process ended.
+    """
+    outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu") else "crashed"
+    message = f"the process {ending.words}" + (f" during the {stage}" if stage else "")
+    words = last_words(ending.output)
+    reason = f"{message}: {words}" if words else message
+    notes = (RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()
+    finding = _finding(check, stage, message, fatal_place(ending.output), words)
+    return CheckResult(name=check, outcome=outcome, reason=reason, findings=(finding,), notes=notes)
+
+
+def _finding(check: str, stage: str | None, message: str, place: Place | None, words: str | None) -> Finding:
+    if stage in MODEL_STAGES:
+        rule = "EXP002"
+    else:
+        rule = {"capture": "EXP003", "reload": "EXP701"}.get(check, "EXP004")
+    return blame.finding(rule, message, place, severity="error", evidence=words)
+
+
+def fatal_place(output: tuple[str, ...]) -> Place | None:
+    """The innermost line of the user's in the stack that a dying process printed, or in its last traceback."""
+    stacks: list[list[tuple[str, int]]] = []
+    for line in output:
+        if THREAD.match(line):
+            stacks.append([])
+        elif (frame := FRAME.match(line)) and stacks:
+            stacks[-1].append((frame[1], int(frame[2])))
+    for stack in reversed(stacks):
+        place = places.of_frames(stack)
+        if place is not None:
+            return place
+    frames = [(m[1], int(m[2])) for m in map(FRAME.match, output) if m]
+    return places.of_frames(reversed(frames)) if not stacks else None
+
+
+def last_words(output: tuple[str, ...]) -> str | None:
+    """The last line before the stack, which says why the process died, or the last line of its traceback."""
+    end = next((i for i, line in enumerate(output) if line.startswith("Fatal Python error")), None)
+    if end is not None:
+        before = [line.strip() for line in output[max(0, end - 3) : end] if line.strip()]
+        return (before[-1] if before else output[end].strip())[:300]
+    if any(THREAD.match(line) for line in output):
+        return None
+    spoken = [line.strip() for line in output if line.strip()]
+    return spoken[-1][:300] if spoken else None
+
+
+def with_expectation(result: CheckResult, expected: Mapping[str, str]) -> CheckResult:
+    """The result, marked where the case expects it to fail; an expected failure that passes is a failure."""
+    reason = expected.get(result.name)
+    if reason is None or result.outcome == "not_checked":
+        return result
+    if result.outcome in RED or result.red:
+        return dataclasses.replace(result, expected=reason)
+    unexpected = f"passes although it is expected to fail ({reason}): remove the expectation"
+    return dataclasses.replace(result, outcome="failed", reason=unexpected)

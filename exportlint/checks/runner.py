@@ -1,0 +1,332 @@
+"""Runs the checks of model cases in worker processes and turns what comes back, or does not, into results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from exportlint.checks import jobs, reload, results
+from exportlint.checks.context import Settings
+from exportlint.checks.isolation import fork, inline
+from exportlint.checks.isolation.client import WorkerServer
+from exportlint.checks.isolation.job import Ending, Limits
+from exportlint.findings import RED, CaseResult, CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.isolation.job import Emit, Message
+
+Isolation = Literal["auto", "server", "fork", "none"]
+# The second device is registered for a whole process, so its check has one of its own.
+OWN_PROCESS = frozenset({"device"})
+FRESH = "import sys; sys.path.append(sys.argv[2]); from exportlint.checks import loader; loader.main(sys.argv[1])"
+
+
+class LoadError(Exception):
+    """A TARGET cannot be loaded; the message is one line, fit for a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller wants.
+
+    Attributes:
+        checks: Names of the checks, in the order of `jobs.CHECKS`.
+        examples: Examples that hypothesis draws for each case.
+        devices: Devices for the check ``device``.
+        timeout: Seconds of computing for one check.
+        jobs: Cases that are checked at once.
+        isolation: Where the checks run.
+    """
+
+    checks: tuple[str, ...] = jobs.CHECKS
+    examples: int = 20
+    devices: tuple[str, ...] = ("second",)
+    timeout: float = 300.0
+    jobs: int = 1
+    isolation: Isolation = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCase:
+    """A case of a TARGET: workers find it by this name."""
+
+    target: str
+    name: str
+    expected: Mapping[str, str]
+    alone: bool = False
+
+    @property
+    def label(self) -> str:
+        """``path/file.py``, with the name where the file holds more than one case."""
+        source = self.target.rpartition(":")[0] if self.target.endswith(f":{self.name}") else self.target
+        return source if self.alone and source == self.target else f"{source}:{self.name}"
+
+
+@dataclass
+class Heard:
+    """What one job has said."""
+
+    results: dict[str, CheckResult] = field(default_factory=dict)
+    provisional: CheckResult | None = None
+    check: str | None = None
+    stage: str | None = None
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+    loaded: dict[str, Any] | None = None
+
+    def on_message(self, message: Message) -> None:
+        """Take note of a message."""
+        if "check" in message:
+            self.check, self.stage, self.provisional = message["check"], None, None
+        elif "result" in message:
+            result = msgspec.convert(message["result"], CheckResult)
+            self.results[result.name] = result
+        elif "provisional" in message:
+            self.provisional = msgspec.convert(message["provisional"], CheckResult)
+        self.stage = message.get("stage", self.stage)
+        self.cases = message.get("cases", self.cases)
+        self.error = message.get("target_error", self.error)
+        self.loaded = message.get("loaded", self.loaded)
+
+
+class Slots:
+    """Lets up to `count` jobs run at once, or one job alone."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._free = count
+        self._condition = threading.Condition()
+
+    @contextlib.contextmanager
+    def take(self, *, alone: bool = False) -> Iterator[None]:
+        """Wait for a slot, or for all of them."""
+        wanted = self._count if alone else 1
+        with self._condition:
+            self._condition.wait_for(lambda: self._free >= wanted)
+            self._free -= wanted
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._free += wanted
+                self._condition.notify_all()
+
+
+class Runner:
+    """Runs checks; a context manager, since it owns a worker server and other processes."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.notes: list[str] = []
+        self._server = WorkerServer()
+        self._slots = Slots(max(1, options.jobs))
+        self._fresh_done = False
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process that the runner started."""
+        self._server.close()
+        with self._lock:
+            for process in self._processes:
+                _kill_group(process)
+
+    def list_cases(self, target: str) -> list[NamedCase]:
+        """The cases of a file or module.
+
+        Raises:
+            LoadError: When it cannot be imported, or holds no case.
+        """
+        heard = Heard()
+        with self._slots.take():
+            ending = self._run_named("list_cases", {"target": target}, heard.on_message)
+        if heard.error is not None:
+            raise LoadError(heard.error)
+        if ending.how != "done":
+            words = results.last_words(ending.output)
+            raise LoadError(f"{target} cannot be loaded: its process {ending.words}" + (f": {words}" if words else ""))
+        alone = len(heard.cases) == 1
+        return [NamedCase(target, case["name"], case["expected"], alone) for case in heard.cases]
+
+    def check_named(self, case: NamedCase) -> CaseResult:
+        """Run the checks of a case that workers can find by its name.
+
+        Raises:
+            LoadError: When the case can no longer be loaded.
+        """
+
+        def run(settings: Settings, emit: Emit) -> Ending:
+            arguments = {"target": case.target, "name": case.name, "settings": msgspec.to_builtins(settings)}
+            return self._run_named("check_named", arguments, emit)
+
+        checks = self._check(run)
+        marked = tuple(results.with_expectation(check, case.expected) for check in checks)
+        return CaseResult(name=case.name, target=case.label, checks=marked)
+
+    def check_object(self, case: ModelCase, target: str) -> CaseResult:
+        """Run the checks of a case that exists only in this process."""
+        checks = self._check(lambda settings, emit: self._run_here(lambda e: jobs.check(e, case, settings), emit))
+        marked = tuple(results.with_expectation(check, case.expected_failures) for check in checks)
+        return CaseResult(name=case.name, target=target, checks=marked)
+
+    def _limits(self) -> Limits:
+        return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs))
+
+    def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
+        unsafe = fork.why_unsafe() if sys.platform != "linux" else None
+        if self.options.isolation in ("auto", "server") and unsafe is None:
+            return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit)
+        return self._run_here(lambda e: getattr(jobs, job)(e, **arguments), emit)
+
+    def _run_here(self, job: Callable[[Emit], None], emit: Emit) -> Ending:
+        """Run a job in a forked child, or in this process where that is asked for or forking is unsafe."""
+        if self.options.isolation != "none":
+            unsafe = fork.why_unsafe()
+            if unsafe is None:
+                return fork.run(job, self._limits(), emit)
+            self._note(f"checks ran in the caller's process, without limits: {unsafe}")
+        return inline.run(job, emit)
+
+    def _note(self, note: str) -> None:
+        with self._lock:
+            if note not in self.notes:
+                self.notes.append(note)
+
+    def _check(self, run: Callable[[Settings, Emit], Ending]) -> tuple[CheckResult, ...]:
+        """Run the checks group by group; each group has a process of its own."""
+        done: dict[str, CheckResult] = {}
+        with tempfile.TemporaryDirectory(prefix="exportlint-") as workdir:
+            base = Settings((), self.options.examples, self.options.devices, workdir)
+            for group in self._groups():
+                self._run_group(run, base, group, done)
+            if "reload" in done and done["reload"].reason == reload.PENDING:
+                done["reload"] = self._load(done["reload"], workdir)
+        return tuple(done[name] for name in self.options.checks)
+
+    def _groups(self) -> list[tuple[str, ...]]:
+        shared = tuple(name for name in self.options.checks if name not in OWN_PROCESS)
+        own = [(name,) for name in self.options.checks if name in OWN_PROCESS]
+        return [group for group in [shared, *own] if group]
+
+    def _run_group(
+        self,
+        run: Callable[[Settings, Emit], Ending],
+        base: Settings,
+        group: tuple[str, ...],
+        done: dict[str, CheckResult],
+    ) -> None:
+        """Run checks in one process; when one dies, the others go on in another."""
+        retried: set[str] = set()
+        while pending := [name for name in group if name not in done]:
+            capture = done.get("capture")
+            if capture is not None and results.RAN_NOT in capture.notes:
+                done.update({name: jobs.does_not_run(name) for name in pending})
+                return
+            settings = dataclasses.replace(
+                base, checks=tuple(pending), captured=capture is None or capture.outcome not in RED
+            )
+            heard, began = Heard(), time.monotonic()
+            with self._slots.take(alone=pending[0] in retried):
+                ending = run(settings, heard.on_message)
+            if heard.error is not None:
+                raise LoadError(heard.error)
+            done.update(heard.results)
+            if ending.how == "done":
+                continue
+            died = heard.check if heard.check is not None and heard.check not in done else pending[0]
+            if heard.provisional is not None and heard.provisional.name == died:
+                done[died] = _cut_short(heard.provisional, ending, time.monotonic() - began)
+            elif ending.how in ("wall", "cpu") and died not in retried:
+                retried.add(died)  # once more, with the machine to itself
+            elif died not in done:
+                result = results.of_death(died, heard.stage, ending)
+                done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
+
+    def _load(self, first: CheckResult, workdir: str) -> CheckResult:
+        """The second half of the check ``reload``: once a run in a fresh interpreter, else in a child of the server."""
+        began, heard = time.monotonic(), Heard()
+        with self._lock:
+            fresh = not self._fresh_done or self.options.isolation in ("fork", "none")
+            self._fresh_done = True
+        with self._slots.take():
+            if fresh or sys.platform != "linux":
+                ending = self._load_fresh(workdir, heard)
+            else:
+                arguments, path = {"folder": workdir}, _installed_path()
+                ending = self._server.run(
+                    "exportlint.checks.loader:job", arguments, self._limits(), heard.on_message, path=path
+                )
+        seconds = round(first.seconds + time.monotonic() - began, 3)
+        result = reload.conclude(first, heard.loaded, ending.words, seconds)
+        return dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter")) if fresh else result
+
+    def _load_fresh(self, workdir: str, heard: Heard) -> Ending:
+        """Run the loader in a new interpreter that ignores the caller's environment and working directory."""
+        root = str(Path(__file__).resolve().parents[2])
+        command = [sys.executable, "-I", "-c", FRESH, workdir, root]
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                cwd=workdir,
+                start_new_session=True,
+            )
+            with self._lock:
+                self._processes.add(process)
+            try:
+                said, _ = process.communicate(timeout=self._limits().wall_seconds)
+            except subprocess.TimeoutExpired:
+                return Ending("wall")
+            finally:
+                _kill_group(process)
+                with self._lock:
+                    self._processes.discard(process)
+            for line in said.splitlines():
+                heard.on_message(json.loads(line))
+            output.seek(0)
+            code, lines = process.returncode, tuple(output.read().splitlines())
+        return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _installed_path() -> list[str]:
+    """The parts of the module path that belong to the interpreter's installation, and exportlint's own."""
+    roots = tuple({os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)})
+    own = str(Path(__file__).resolve().parents[2])
+    return [entry for entry in sys.path if entry and os.path.realpath(entry).startswith(roots)] + [own]
+
+
+def _cut_short(result: CheckResult, ending: Ending, seconds: float) -> CheckResult:
+    note = f"looking for further failures was cut short: the process {ending.words}"
+    return dataclasses.replace(result, notes=(*result.notes, note), seconds=round(seconds, 3))

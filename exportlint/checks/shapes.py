@@ -1,0 +1,402 @@
+"""The check ``shapes``: is the program the model for every shape that it should accept?
+
+The contract is what the case declares, or what varies between its two example calls. A dimension that was asked to be
+dynamic and became a constant is a finding. Then hypothesis draws calls inside the contract, the second example first:
+where the eager model accepts a call, the program must accept it too and return the same. Calls that the eager model
+refuses are no examples. A failure shrinks to the smallest shape, and is blamed on the guard that it violates, else on the
+line where the eager calls part, else on the node that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import reject
+from hypothesis.errors import Unsatisfiable
+from torch.utils import _pytree as pytree
+
+from exportlint import blame, places
+from exportlint.checks import divergence
+from exportlint.checks.context import ModelError, NotCapturedError, call, fresh
+from exportlint.findings import CheckResult, Finding
+from exportlint.parity.compare import Difference, compare
+from exportlint.shapes import contract as contracts
+from exportlint.shapes import narrowing, strategies
+from exportlint.torch_hooks import guards as guard_hooks
+from exportlint.torch_hooks.guards import GuardLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.context import Context
+    from exportlint.places import Place
+    from exportlint.shapes.contract import Contract, Granted
+    from exportlint.shapes.strategies import Drawn
+    from exportlint.torch_hooks.guards import Guard
+
+NAME = "shapes"
+MAX_FAULTS = 3  # different places that are looked for before the check stops
+SECONDS = 60.0  # what drawing may take; the examples that were run by then count
+
+
+class Refused(Exception):
+    """The eager model itself refuses the call, so it is no example."""
+
+
+class Fault(Exception):
+    """A call that the eager model accepts and on which the program fails or differs."""
+
+    def __init__(self, rule: str, message: str, place: Place | None, evidence: str) -> None:
+        super().__init__(message)
+        self.rule, self.message, self.place, self.evidence = rule, message, place, evidence
+
+    @property
+    def key(self) -> tuple[str, Place | None]:
+        """What makes it one fault with others."""
+        return self.rule, self.place
+
+    def finding(self) -> Finding:
+        """The finding for it."""
+        return blame.finding(self.rule, self.message, self.place, severity="warning", evidence=self.evidence)
+
+
+@dataclass
+class Subject:
+    """The program under test beside its model.
+
+    Attributes:
+        ctx: The case.
+        contract: What is asked.
+        granted: What the program grants.
+        program: The captured program.
+        guards: Its guards with their lines.
+        example: The call that it was captured from.
+        faults: What was found, each with its smallest call so far.
+        known: Faults of earlier rounds, which drawing no longer stops at.
+    """
+
+    ctx: Context
+    contract: Contract
+    granted: Granted
+    program: ExportedProgram
+    guards: list[Guard]
+    example: Inputs
+    faults: dict[tuple[str, Place | None], Fault] = field(default_factory=dict)
+    known: frozenset[tuple[str, Place | None]] = frozenset()
+    ran: int = 0
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.model = self.ctx.build()
+        self.module = self.program.module()
+
+    def attempt(self, inputs: Inputs, words: tuple[str, ...], sizes: Mapping[str, int]) -> None:
+        """Call both with the same inputs.
+
+        Raises:
+            Refused: When the eager model refuses them.
+            Fault: When the program fails or differs, and the fault is not a known one.
+        """
+        try:
+            expected = call(self.model, fresh(inputs))
+        except Exception as error:
+            self.refused += 1
+            raise Refused from error
+        self.ran += 1
+        fault = self._fault(inputs, expected, words, sizes)
+        if fault is not None:
+            if fault.key in self.known:
+                return
+            self.faults[fault.key] = fault
+            raise fault
+
+    def _fault(self, inputs: Inputs, expected: Any, words: tuple[str, ...], sizes: Mapping[str, int]) -> Fault | None:
+        said = ", ".join(words)
+        try:
+            actual = call(self.module, fresh(inputs))
+        except Exception as error:
+            return self._failure(error, inputs, said, sizes)
+        difference = self._compare(expected, actual)
+        if difference is None or self._compare(call(self.ctx.build(), fresh(inputs)), actual) is None:
+            return None  # the second: the eager model itself keeps state from call to call
+        return self._difference(difference, inputs, said, sizes)
+
+    def _compare(self, expected: Any, actual: Any) -> Difference | None:
+        tolerance = self.ctx.tolerance
+        if tolerance is None:
+            return compare(expected, actual)
+        return compare(expected, actual, rtol=tolerance.rtol, atol=tolerance.atol)
+
+    def _failure(self, error: Exception, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> Fault | None:
+        """The program refuses a call, or fails in it."""
+        if blame.is_out_of_memory(error):
+            raise Refused from error
+        guard = violated(self.guards, sizes)
+        if guard is None and 1 in {sizes[source] for source in self._asked_sources()}:
+            return None  # torch treats a size of 1 apart, and says so: the call is refused, not answered wrongly
+        if guard is not None:
+            place = guard.place
+            message = f"the program refuses a call that the eager model accepts; it holds only while {guard.text}"
+        else:
+            place = self._part(inputs) or node_place(self.program, fresh(inputs)) or blame.forward_of(self.model)
+            message = "the program fails in a call that the eager model accepts"
+        return Fault(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}")
+
+    def _difference(self, difference: Difference, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> Fault:
+        """The program answers, and wrongly."""
+        guard = violated(self.guards, sizes)
+        place = guard.place if guard is not None else self._part(inputs)
+        rule = blame.size_rule(place) if place is not None else "EXP004"
+        message = "the program returns something else than the eager model for another call"
+        return Fault(rule, message, place or blame.forward_of(self.model), f"{said}: {difference}")
+
+    def _part(self, inputs: Inputs) -> Place | None:
+        """Where the eager call parts from that of the example."""
+        one, two = self.ctx.build(), self.ctx.build()
+        return divergence.place(lambda: call(one, fresh(self.example)), lambda: call(two, fresh(inputs)))
+
+    def _asked_sources(self) -> list[str]:
+        return [f"{leaf.source}.size()[{d}]" for leaf in self.contract.leaves for d in leaf.asked]
+
+
+def violated(guards: list[Guard], sizes: Mapping[str, int]) -> Guard | None:
+    """The first guard with a known line that does not hold for these sizes."""
+    for guard in guards:
+        symbols = {str(symbol): symbol for symbol in getattr(guard.expression, "free_symbols", ())}
+        values = {symbols[name]: sizes[source] for name, source in guard.sources.items() if source in sizes}
+        if len(values) != len(symbols) or guard.place is None:
+            continue
+        try:
+            holds = guard.expression.subs(values)
+        except Exception:  # sympy cannot decide it
+            continue
+        if holds == False:  # noqa: E712 - sympy's own false
+            return guard
+    return None
+
+
+def node_place(program: ExportedProgram, inputs: Inputs) -> Place | None:
+    """The line recorded for the node of the program that fails with these inputs."""
+    import torch
+
+    module = program.module(check_guards=False)
+
+    class Interpreter(torch.fx.Interpreter):
+        last: torch.fx.Node | None = None
+
+        def run_node(self, n: torch.fx.Node) -> Any:
+            self.last = n
+            return super().run_node(n)
+
+    interpreter = Interpreter(module)
+    try:
+        with torch.no_grad():
+            interpreter.run(*pytree.tree_leaves(inputs))
+    except Exception:
+        trace = (interpreter.last.stack_trace if interpreter.last is not None else None) or ""
+        frames = [(file, int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace)]
+        return places.of_frames(reversed(frames))
+    return None
+
+
+def run(ctx: Context, _: Callable[[CheckResult], None]) -> CheckResult:
+    """Run the check."""
+    log = GuardLog()
+    try:
+        contract, inferred = _contract(ctx)
+        if not contract.dynamic and ctx.second_example() is None:
+            return _not_checked("no dimension is dynamic: the case has neither dynamic_shapes nor inputs2")
+        with log:
+            program, example = _export(ctx, contract, inferred=inferred)
+    except ModelError as error:
+        return _not_checked(f"the model does not run: the {error.stage} fails")
+    except NotCapturedError:
+        return _not_checked("the model is not captured")
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return _refused(ctx, error, log.guards, inferred=inferred)
+    subject = Subject(ctx, contract, contracts.granted(program), program, log.guards, example)
+    findings = [*_pinned(subject), *_drawn(subject)]
+    return _result(subject, findings)
+
+
+def _not_checked(reason: str) -> CheckResult:
+    return CheckResult(name=NAME, outcome="not_checked", reason=reason)
+
+
+def _contract(ctx: Context) -> tuple[Contract, bool]:
+    """The contract, and whether it was inferred from two calls."""
+    second = ctx.second_example()
+    if ctx.dynamic_shapes is not None or second is None:
+        return contracts.declared(ctx.build(), ctx.example(), ctx.dynamic_shapes or {}), False
+    return contracts.inferred(ctx.build(), ctx.example(), second), True
+
+
+def _export(ctx: Context, contract: Contract, *, inferred: bool) -> tuple[ExportedProgram, Inputs]:
+    """Capture with the contract's dimensions dynamic; the program and the call that it was captured from."""
+    if not inferred:
+        ctx.program()  # raises what the check capture found
+        example = ctx.example()
+        return ctx.export(ctx.dynamic_shapes, example), example
+    if not ctx.settings.captured:
+        raise NotCapturedError
+    example, second = ctx.example(), ctx.second_example()
+    if second is not None and _small_sizes(contract, example) > _small_sizes(contract, second):
+        example = second  # a size of 0 or 1 is a constant for torch whatever is asked
+    return ctx.export(_auto(contract, example), example), example
+
+
+def _small_sizes(contract: Contract, example: Inputs) -> int:
+    flat = pytree.tree_leaves(example)
+    return sum(flat[leaf.index].shape[d] < 2 for leaf in contract.leaves for d in leaf.asked)
+
+
+def _auto(contract: Contract, example: Inputs) -> Any:
+    """``dynamic_shapes`` in which each asked dimension is `Dim.AUTO`."""
+    from torch.export import Dim, ShapesCollection
+
+    flat = pytree.tree_leaves(example)
+    shapes = ShapesCollection()
+    for leaf in contract.leaves:
+        if leaf.asked:
+            shapes[flat[leaf.index]] = dict.fromkeys(leaf.asked, Dim.AUTO)
+    return shapes if contract.dynamic else None
+
+
+def _refused(ctx: Context, error: Exception, guards: list[Guard], *, inferred: bool) -> CheckResult:
+    """The result for a case whose export with these dynamic shapes fails."""
+    if not inferred:
+        return _not_checked("the model is not captured")
+    findings = narrowing.of_refusal(guards, error) or (blame.of_failure(error, ctx.build()),)
+    reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
+    return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings)
+
+
+def _pinned(subject: Subject) -> list[Finding]:
+    """Dimensions that were asked to be dynamic and are constants in the program."""
+    findings: dict[tuple[str | None, int | None, str], Finding] = {}
+    for leaf in subject.contract.leaves:
+        sizes = subject.granted.sizes.get(leaf.index, leaf.shape)
+        for d in leaf.asked:
+            if d < len(sizes) and not getattr(sizes[d], "free_symbols", None):
+                found = _pin(subject, f"{leaf.words}.shape[{d}]", f"{leaf.source}.size()[{d}]", int(sizes[d]))
+                findings.setdefault((found.file, found.line, found.message), found)
+    return list(findings.values())
+
+
+def _pin(subject: Subject, words: str, source: str, size: int) -> Finding:
+    kinds = {id(g): narrowing.kind_of(g) for g in subject.guards}
+    about = [g for g in subject.guards if source in g.sources.values() and g.place is not None]
+    pins = [g for g in about if kinds[id(g)] == "pinned"] or [g for g in about if kinds[id(g)] in ("bound", "equal")]
+    place = pins[0].place if pins else blame.forward_of(subject.model)
+    message = f"{words} should be dynamic and became the constant {size}"
+    if not pins and size < 2:
+        message += ", since torch takes a size of 0 or 1 in the example for a constant"
+    return blame.finding(blame.size_rule(place), message, place, evidence=pins[0].text if pins else None)
+
+
+def _drawn(subject: Subject) -> list[Finding]:
+    """Try the second example, then what hypothesis draws; each fault once, with its smallest call."""
+    ctx = subject.ctx
+    ctx.stage("second example")
+    second = ctx.second_example()
+    if second is not None and _same_kind(second, subject.example):
+        with contextlib.suppress(Fault, Refused):
+            subject.attempt(second, _words(subject.contract, second), _sizes(subject.contract, second))
+    ctx.stage("drawn examples")
+    if ctx.settings.examples and not _all_pinned(subject):
+        search(subject)
+    return [fault.finding() for fault in subject.faults.values()]
+
+
+def _same_kind(second: Inputs, example: Inputs) -> bool:
+    return bool(pytree.tree_structure(second) == pytree.tree_structure(example))
+
+
+def _words(contract: Contract, inputs: Inputs) -> tuple[str, ...]:
+    flat = pytree.tree_leaves(inputs)
+    return tuple(f"{leaf.words} of shape {list(flat[leaf.index].shape)} (inputs2)" for leaf in contract.leaves)
+
+
+def _sizes(contract: Contract, inputs: Inputs) -> dict[str, int]:
+    flat = pytree.tree_leaves(inputs)
+    return {
+        f"{leaf.source}.size()[{d}]": int(size)
+        for leaf in contract.leaves
+        for d, size in enumerate(flat[leaf.index].shape)
+    }
+
+
+def _all_pinned(subject: Subject) -> bool:
+    """Whether every asked dimension is a constant, so that there is nothing to draw."""
+    asked = [(leaf, d) for leaf in subject.contract.leaves for d in leaf.asked]
+    free = [
+        d for leaf, d in asked if getattr(subject.granted.sizes.get(leaf.index, leaf.shape)[d], "free_symbols", None)
+    ]
+    return bool(asked) and not free
+
+
+def search(subject: Subject) -> None:
+    """Draw calls; after each fault found and shrunk, look for others, up to `MAX_FAULTS` places."""
+    from hypothesis import HealthCheck, Phase, given, settings
+
+    ctx = subject.ctx
+    examples = tuple(e for e in (subject.example, ctx.second_example()) if e is not None)
+    examples = tuple(e for e in examples if _same_kind(e, subject.example))
+    domains = strategies.domains(ctx.build(), subject.contract, fresh(examples), ctx.case.value_ranges)
+    strategy = strategies.inputs(subject.example, subject.contract, subject.granted, domains)
+    deadline = time.monotonic() + SECONDS
+
+    @settings(
+        max_examples=ctx.settings.examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(drawn=strategy)
+    def test(drawn: Drawn) -> None:
+        if time.monotonic() > deadline:
+            return
+        try:
+            subject.attempt(drawn.inputs, drawn.words, drawn.sizes)
+        except Refused:
+            reject()
+
+    for _ in range(MAX_FAULTS):
+        found = len(subject.faults)
+        subject.known = frozenset(subject.faults)
+        with contextlib.suppress(Fault, Unsatisfiable):
+            test()
+        if len(subject.faults) == found:
+            return
+
+
+def _result(subject: Subject, findings: list[Finding]) -> CheckResult:
+    unique = {(f.rule, f.file, f.line): f for f in reversed(findings)}
+    kept = tuple(reversed(unique.values()))
+    notes = []
+    if subject.refused and subject.refused >= subject.ran:
+        notes.append(f"the eager model refused {subject.refused} of {subject.refused + subject.ran} drawn calls")
+    lines = guard_hooks.why_not()
+    if lines:
+        notes.append(f"the lines of guards are not known: {lines}")
+    if kept:
+        return CheckResult(name=NAME, outcome="failed", reason=kept[0].message, findings=kept, notes=tuple(notes))
+    if not subject.ran:
+        return CheckResult(
+            name=NAME, outcome="not_checked", reason="the eager model refused every call", notes=tuple(notes)
+        )
+    reason = f"{subject.ran} calls"
+    return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(notes))

@@ -1,0 +1,226 @@
+"""``exportlint report``: run the checks of model cases and write the readiness report."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from exportlint.checks.runner import NamedCase, Options, Runner
+    from exportlint.findings import CaseResult, Readiness, TargetError
+
+
+def _names(known: tuple[str, ...], what: str) -> Callable[..., tuple[str, ...]]:
+    """A click callback for a list of names separated by commas."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+        if value is None:
+            return known
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is no {what}; known: {', '.join(known)}", ctx, param)
+        if not names:
+            raise click.BadParameter(f"names no {what}; known: {', '.join(known)}", ctx, param)
+        return tuple(name for name in known if name in names)
+
+    return parse
+
+
+def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
+    from exportlint.report import FORMATS
+
+    for name in value:
+        path = Path(name)
+        if path.suffix not in FORMATS:
+            raise click.BadParameter(f"{name}: the suffix must be one of {', '.join(FORMATS)}", ctx, param)
+        if not path.resolve().parent.is_dir():
+            raise click.BadParameter(f"{name}: there is no folder {path.parent}", ctx, param)
+        if path.is_dir():
+            raise click.BadParameter(f"{name} is a folder", ctx, param)
+    return tuple(Path(name) for name in value)
+
+
+CHECKS = ("capture", "reload", "device", "shapes")
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option(
+    "--output", "-o", multiple=True, callback=_output, metavar="FILE",
+    help="Write the report here; the suffix (.json, .md, .html) is the format. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--checks", callback=_names(CHECKS, "check"), metavar="NAMES",
+    help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
+)  # fmt: skip
+@click.option(
+    "--devices", callback=_names(("second",), "device"), metavar="NAMES",
+    help="Devices for the check device. Default: second, the device that needs no hardware.",
+)  # fmt: skip
+@click.option("--examples", default=20, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
+@click.option(
+    "--timeout", default=300.0, show_default=True, type=click.FloatRange(1), help="Seconds that a check may compute."
+)
+@click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Cases checked at once.")
+@click.option(
+    "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),
+    help="Where checks run: children of a worker server, children forked from this process, or this process.",
+)  # fmt: skip
+@click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
+def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **options: Any) -> None:
+    """Check the model cases of TARGETs and report whether they can be exported and run elsewhere.
+
+    A TARGET is file.py, file.py:name, package.module, package.module:name, or a folder.
+
+    Exit status: 0 clean, 1 a finding of warning or error or a check that failed, 2 a TARGET that cannot be loaded.
+    """
+    from rich.console import Console
+
+    from exportlint.checks.runner import Options
+
+    if options["isolation"] in ("fork", "none"):
+        options["jobs"] = 1  # neither is safe from several threads
+    errors = Console(stderr=True)
+    readiness, interrupted = _run(targets, Options(**options), errors)
+    from exportlint.report import terminal, write
+
+    terminal.render(readiness, Console(), verbose=verbose)
+    status = readiness.status
+    for path in output:
+        try:
+            write(readiness, path)
+        except OSError as error:
+            errors.print(
+                f"exportlint: {path} cannot be written: {error.strerror or error}", markup=False, highlight=False
+            )
+            status = 2
+    sys.exit(130 if interrupted else status)
+
+
+def _run(targets: tuple[str, ...], options: Options, console: Any) -> tuple[Readiness, bool]:
+    """Run everything; on Ctrl-C what is not done is reported as not checked."""
+    from exportlint.checks.runner import Runner
+    from exportlint.findings import Readiness
+
+    session = Session(console)
+    interrupted = False
+    with Runner(options) as runner, session.progress:
+        try:
+            session.run(runner, targets)
+        except KeyboardInterrupt:
+            interrupted = True
+            runner.close()
+    cases = session.results(options)
+    readiness = Readiness(environment=_environment(runner), cases=cases, errors=tuple(session.errors))
+    return readiness, interrupted
+
+
+class Session:
+    """One run over all targets, with its progress bar."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.errors: list[TargetError] = []
+        self.cases: list[NamedCase] = []
+        self.done: dict[int, CaseResult] = {}
+
+    def run(self, runner: Runner, targets: tuple[str, ...]) -> None:
+        """List the cases of all targets, then check them."""
+        task = self.progress.add_task("loading", total=None)
+        for target in targets:
+            self.cases += self._list(runner, target)
+        self.progress.update(task, description="checking", total=len(self.cases))
+        pool = concurrent.futures.ThreadPoolExecutor(runner.options.jobs)
+        try:
+            futures = {pool.submit(runner.check_named, case): i for i, case in enumerate(self.cases)}
+            for future in concurrent.futures.as_completed(futures):
+                self._take(futures[future], future)
+                self.progress.advance(task)
+        except BaseException:
+            runner.close()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _list(self, runner: Runner, target: str) -> Iterator[NamedCase]:
+        from exportlint.checks.isolation.client import ServerError
+        from exportlint.checks.runner import LoadError
+        from exportlint.checks.targets import MissingTargetError, expand
+        from exportlint.findings import TargetError
+
+        try:
+            sources = expand(target)
+        except (MissingTargetError, OSError) as error:
+            self.errors.append(TargetError(target=target, message=str(error)))
+            return
+        for source in sources:
+            try:
+                yield from runner.list_cases(source)
+            except (LoadError, ServerError) as error:
+                self.errors.append(TargetError(target=source, message=str(error)))
+
+    def _take(self, index: int, future: concurrent.futures.Future[CaseResult]) -> None:
+        from exportlint.checks.isolation.client import ServerError
+        from exportlint.checks.runner import LoadError
+        from exportlint.findings import TargetError
+
+        try:
+            self.done[index] = future.result()
+        except (LoadError, ServerError) as error:
+            self.errors.append(TargetError(target=self.cases[index].label, message=str(error)))
+
+    def results(self, options: Options) -> tuple[CaseResult, ...]:
+        """The results in the order of the cases; those that were not reached are not checked."""
+        from exportlint.findings import CaseResult, CheckResult
+
+        failed = {error.target for error in self.errors}
+        stopped = tuple(CheckResult(name=name, outcome="not_checked", reason="interrupted") for name in options.checks)
+        return tuple(
+            self.done.get(i, CaseResult(name=case.name, target=case.label, checks=stopped))
+            for i, case in enumerate(self.cases)
+            if i in self.done or case.label not in failed
+        )
+
+
+def _environment(runner: Runner) -> Any:
+    import datetime
+    import importlib.metadata
+    import platform
+
+    from exportlint._version import __version__
+    from exportlint.findings import Environment
+
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = None
+    options = runner.options
+    return Environment(
+        exportlint=__version__,
+        python=platform.python_version(),
+        torch=torch,
+        platform=platform.platform(),
+        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        isolation="; ".join([options.isolation, *runner.notes]),
+        devices=options.devices,
+        checks=options.checks,
+        examples=options.examples,
+    )

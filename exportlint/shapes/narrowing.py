@@ -1,0 +1,93 @@
+"""Which guards narrow a dimension that should be dynamic, and the findings for them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from exportlint import blame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from exportlint.findings import Finding, Severity
+    from exportlint.torch_hooks.guards import Guard
+
+Kind = Literal["pinned", "bounded", "divisible", "equal", "bound", "unequal"]
+
+SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
+# torch's words for what it refuses, and the kinds of guards that can be meant.
+WORDS: tuple[tuple[str, frozenset[Kind]], ...] = (
+    ("specialized it to be a constant", frozenset({"pinned"})),
+    ("must always be equal", frozenset({"equal"})),
+    ("%", frozenset({"divisible", "bound"})),
+    ("satisfy the generated guard", frozenset({"bounded", "bound", "divisible"})),
+)
+
+
+def kind_of(guard: Guard) -> Kind:
+    """What a guard does to the sizes in it.
+
+    ``pinned`` to a number, ``bounded`` by one, ``divisible``, ``equal`` to another size, ``bound`` by any other
+    equation (every dimension can look symbolic and still be bound), or merely ``unequal``.
+    """
+    import sympy
+
+    expression = guard.expression
+    symbols = getattr(expression, "free_symbols", set())
+    if isinstance(expression, sympy.Ne):
+        return "unequal"
+    if isinstance(expression, sympy.Eq):
+        return _kind_of_equation(expression, symbols)
+    return "bounded" if len(symbols) == 1 else "bound"
+
+
+def _kind_of_equation(expression: object, symbols: set[object]) -> Kind:
+    left, right = expression.lhs, expression.rhs  # type: ignore[attr-defined]
+    if "Mod(" in str(expression) or "//" in str(expression):
+        return "divisible" if len(symbols) == 1 else "bound"
+    if len(symbols) == 1:
+        return "pinned"
+    return "equal" if left.is_Symbol and right.is_Symbol else "bound"
+
+
+def say(guard: Guard) -> str:
+    """What happens at the guard's line, in one sentence."""
+    kind, text = kind_of(guard), guard.text
+    if kind == "pinned":
+        return f"this line pins a dynamic size to a constant: {text}"
+    if kind == "equal":
+        return f"this line makes two sizes equal: {text}"
+    if kind == "bounded":
+        return f"this line bounds a dynamic size: {text}"
+    return f"this line binds dynamic sizes: {text}"
+
+
+def finding(guard: Guard, severity: Severity | None = None, evidence: str | None = None) -> Finding:
+    """The finding for a guard that narrows a dimension."""
+    return blame.finding(
+        blame.size_rule(guard.place), say(guard), guard.place, severity=severity, evidence=evidence or guard.text
+    )
+
+
+def of_refusal(guards: Sequence[Guard], error: BaseException) -> tuple[Finding, ...]:
+    """Findings for an export that was refused since guards narrow dimensions that were declared dynamic.
+
+    Every violation that torch lists is matched with the guards of its kind; those at one line are one finding.
+    """
+    findings: dict[tuple[str | None, int | None], Finding] = {}
+    for line in str(error).splitlines():
+        kinds = next((kinds for words, kinds in WORDS if words in line), None)
+        if kinds is None:
+            continue
+        for guard in _meant(guards, kinds, set(SOURCE.findall(line))):
+            found = finding(guard, "error", line.strip(" -"))
+            findings.setdefault((found.file, found.line), found)
+    return tuple(findings.values())
+
+
+def _meant(guards: Iterable[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:
+    """The guards that a violation can be about: of its kinds, and over its sizes where it names them."""
+    of_kind = [guard for guard in guards if not guard.deferred and guard.place is not None and kind_of(guard) in kinds]
+    about = [guard for guard in of_kind if sources & set(guard.sources.values())]
+    return about or of_kind

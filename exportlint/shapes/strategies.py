@@ -1,0 +1,259 @@
+"""Inputs that hypothesis draws from a contract: sizes first, then contents by kind and seed.
+
+Sizes that are one dimension in the contract, or in the program, stay equal. They shrink towards the smallest size, and
+contents towards zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from exportlint.checks.case import Inputs
+    from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
+
+FLOAT_KINDS = ("zeros", "normal", "ones", "negative", "large", "small")
+INTEGER_KINDS = ("smallest", "range", "below the sizes", "largest")
+BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single")
+MAX_ELEMENTS = 1 << 22  # of one tensor; a size is lowered before memory runs out
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The values that a tensor input may take: smallest and largest, both included; `mask` where it holds 0 and 1."""
+
+    low: float
+    high: float
+    mask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One drawn call and how to say it: sizes and contents of each tensor."""
+
+    inputs: Inputs
+    words: tuple[str, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def inputs(
+    example: Inputs, contract: Contract, grants: Granted, domains: Mapping[int, Domain]
+) -> SearchStrategy[Drawn]:
+    """A strategy for calls inside the contract.
+
+    Args:
+        example: Positional and keyword arguments of the example call; what is no tensor is kept.
+        contract: What is asked of the dimensions.
+        grants: What the program grants, for the relations between sizes.
+        domains: Values of each tensor, by index of the leaf.
+    """
+    from hypothesis import strategies as st
+
+    variables = _variables(contract, grants)
+
+    @st.composite
+    def draw_call(draw: DrawFn) -> Drawn:
+        values = {key: draw(st.integers(low, high), label=str(key)) for key, (low, high) in variables.items()}
+        return _call(draw, example, contract, grants, values, domains)
+
+    return draw_call()
+
+
+def _variables(contract: Contract, grants: Granted) -> dict[Any, tuple[int, int]]:
+    """What is drawn: the symbols of the program that stand for dynamic dimensions, with their ranges as asked."""
+    variables: dict[Any, tuple[int, int]] = {}
+    for leaf in contract.leaves:
+        for d, ask in leaf.asked.items():
+            size = _granted_size(grants, leaf, d)
+            for symbol in getattr(size, "free_symbols", ()):
+                low, high = _range(ask, leaf.shape[d]) if size.is_Symbol else _range_of_root(leaf.shape[d])
+                if symbol in variables:
+                    low, high = max(low, variables[symbol][0]), min(high, variables[symbol][1])
+                variables[symbol] = (low, max(low, high))
+    return dict(sorted(variables.items(), key=lambda item: str(item[0])))
+
+
+def _granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:
+    sizes = grants.sizes.get(leaf.index, ())
+    return sizes[d] if d < len(sizes) else leaf.shape[d]
+
+
+def _range(ask: Ask, example: int) -> tuple[int, int]:
+    high = max(2 * example + 2, 9)
+    return ask.minimum, max(ask.minimum, high if ask.maximum is None else min(high, ask.maximum))
+
+
+def _range_of_root(example: int) -> tuple[int, int]:
+    return 1, max(4, example)
+
+
+def _call(
+    draw: DrawFn,
+    example: Inputs,
+    contract: Contract,
+    grants: Granted,
+    values: Mapping[Any, int],
+    domains: Mapping[int, Domain],
+) -> Drawn:
+    from torch.utils import _pytree as pytree
+
+    flat, spec = pytree.tree_flatten(example)
+    said, sizes = [], {}
+    shapes = {leaf.index: _shape(leaf, grants, values) for leaf in contract.leaves}
+    smallest = min((shapes[leaf.index][d] for leaf in contract.leaves for d in leaf.asked), default=1)
+    memo: dict[int, torch.Tensor] = {}
+    for leaf in contract.leaves:
+        key = id(flat[leaf.index])
+        if key not in memo:
+            memo[key], kind = _tensor(draw, flat[leaf.index], shapes[leaf.index], domains.get(leaf.index), smallest)
+            said.append(f"{leaf.words} of shape {list(shapes[leaf.index])} ({kind})")
+        sizes.update({f"{leaf.source}.size()[{d}]": n for d, n in enumerate(shapes[leaf.index])})
+        flat[leaf.index] = memo[key]
+    return Drawn(pytree.tree_unflatten(flat, spec), tuple(said), sizes)
+
+
+def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int, ...]:
+    sizes = []
+    for d, example in enumerate(leaf.shape):
+        size = _granted_size(grants, leaf, d) if d in leaf.asked else example
+        sizes.append(int(size.subs(values)) if getattr(size, "free_symbols", None) else int(size))
+    return tuple(sizes)
+
+
+def _tensor(
+    draw: DrawFn, like: torch.Tensor, shape: tuple[int, ...], domain: Domain | None, smallest: int
+) -> tuple[torch.Tensor, str]:
+    import torch
+    from hypothesis import strategies as st
+
+    if like.is_floating_point() or like.is_complex():
+        kinds = ("zeros", "uniform", "ones") if domain is not None else FLOAT_KINDS
+    elif like.dtype == torch.bool or (domain is not None and domain.mask):
+        kinds = BOOLEAN_KINDS
+    else:
+        kinds = INTEGER_KINDS
+    kind = draw(st.sampled_from(kinds))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    made = _fill(kind, like, shape, domain, smallest, generator)
+    return made.to(like.dtype).requires_grad_(like.requires_grad), kind
+
+
+def _fill(
+    kind: str,
+    like: torch.Tensor,
+    shape: tuple[int, ...],
+    domain: Domain | None,
+    smallest: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    import torch
+
+    if kind in BOOLEAN_KINDS:
+        return _mask(kind, shape, generator)
+    if kind in INTEGER_KINDS:
+        low = int(domain.low) if domain is not None else 0
+        high = int(domain.high) if domain is not None else 1
+        if kind == "below the sizes":
+            high = max(low, min(high, smallest - 1))
+        bounds = {"smallest": (low, low), "largest": (high, high)}.get(kind, (low, high))
+        return torch.randint(bounds[0], bounds[1] + 1, shape, generator=generator)
+    if kind in ("zeros", "ones"):
+        return torch.full(shape, float(kind == "ones"))
+    if kind == "uniform":
+        assert domain is not None
+        return torch.rand(shape, generator=generator) * (domain.high - domain.low) + domain.low
+    scale = {"large": 1e3, "small": 1e-3, "negative": -1.0}.get(kind, 1.0)
+    made = torch.randn(shape, generator=generator)
+    return (made.abs() if kind == "negative" else made) * scale
+
+
+def _mask(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """0 and 1; each row along the last dimension has at least one 1."""
+    import torch
+
+    if not shape or shape[-1] == 0 or kind == "full":
+        return torch.ones(shape, dtype=torch.int64)
+    if kind == "random":
+        mask = torch.randint(0, 2, shape, generator=generator)
+        mask[..., 0] = 1
+        return mask
+    lengths = torch.randint(1, shape[-1] + 1, shape[:-1], generator=generator)
+    if kind == "single":
+        lengths = torch.ones_like(lengths)
+    mask = (torch.arange(shape[-1]) < lengths.unsqueeze(-1)).to(torch.int64)
+    return mask.flip(-1) if kind == "left padded" else mask
+
+
+def domains(
+    model: Any, contract: Contract, examples: tuple[Inputs, ...], declared: Mapping[str, tuple[int, int]]
+) -> dict[int, Domain]:
+    """The values that each tensor may take.
+
+    They are declared, or those of the embedding that reads the input, or else those seen in the examples. For floats
+    there is a domain only where all examples lie between 0 and 1, as images and probabilities do.
+
+    Args:
+        model: A fresh model; it is called with the first example.
+        contract: The tensors.
+        examples: Example calls of one structure; the first is run.
+        declared: Smallest and largest value by the name of the parameter.
+    """
+    from torch.utils import _pytree as pytree
+
+    flats = [pytree.tree_leaves(example) for example in examples]
+    vocabularies = _vocabularies(model, examples[0])
+    found: dict[int, Domain] = {}
+    for leaf in contract.leaves:
+        seen = [flat[leaf.index] for flat in flats if leaf.index < len(flat) and hasattr(flat[leaf.index], "dtype")]
+        name = leaf.words.partition("[")[0]
+        if name in declared:
+            found[leaf.index] = Domain(*declared[name])
+        elif (memory := _memory(flats[0][leaf.index])) in vocabularies:
+            found[leaf.index] = Domain(0, vocabularies[memory] - 1)
+        else:
+            domain = _seen(seen, name)
+            if domain is not None:
+                found[leaf.index] = domain
+    return found
+
+
+def _seen(tensors: list[torch.Tensor], name: str) -> Domain | None:
+    """The domain that the values in the examples suggest."""
+    import torch
+
+    filled = [t for t in tensors if t.numel() and t.dtype != torch.bool and not t.is_complex()]
+    if not filled:
+        return None
+    low, high = min(float(t.min()) for t in filled), max(float(t.max()) for t in filled)
+    if filled[0].is_floating_point():
+        return Domain(0.0, 1.0) if low >= 0.0 and high <= 1.0 else None
+    return Domain(low, high, mask=low >= 0 and high <= 1 and "mask" in name.lower())
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
+
+
+def _vocabularies(model: Any, example: Inputs) -> dict[int, int]:
+    """By the memory of a tensor among the arguments: the number of rows of the embedding that reads it, or a view."""
+    import torch
+    from torch import nn
+
+    sizes: dict[int, int] = {}
+
+    def hook(module: Any, args: tuple[Any, ...]) -> None:
+        if args:
+            sizes.setdefault(_memory(args[0]), module.num_embeddings)
+
+    for module in model.modules():
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+            module.register_forward_pre_hook(hook)
+    with torch.no_grad():
+        model(*example[0], **example[1])
+    return sizes
