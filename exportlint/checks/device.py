@@ -22,6 +22,8 @@ from exportlint.parity.compare import compare
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
@@ -60,7 +62,7 @@ class _Report:
         return CheckResult(name=NAME, outcome=outcome, reason=self.unchecked, findings=tuple(findings), notes=notes)
 
 
-def run(ctx: Context) -> CheckResult:
+def run(ctx: Context, _: Callable[[CheckResult], None] | None = None) -> CheckResult:
     """Run the check. The process must be one of its own: the second device stays registered in it."""
     report = _Report()
     watched = _on_the_cpu(ctx, report)
