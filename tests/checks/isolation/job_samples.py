@@ -1,0 +1,98 @@
+"""Jobs for the tests of worker processes: each ends in another way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def speaks(emit, word="hello"):
+    emit({"said": word})
+
+
+def starts_checks(emit, seconds):
+    for name in ("one", "two", "three"):
+        emit({"check": name})
+        time.sleep(seconds)
+
+
+def raises(emit):
+    raise ValueError("no such thing\nand a second line")
+
+
+def aborts(emit):
+    os.abort()
+
+
+def spins(emit):
+    while True:
+        sum(range(10_000))
+
+
+def sleeps(emit):
+    emit({"said": "asleep"})
+    time.sleep(600)
+
+
+def exits(emit, status):
+    os._exit(status)
+
+
+def system_exits(emit):
+    sys.exit(3)
+
+
+def fills_memory(emit):
+    import torch
+
+    kept = []
+    while True:
+        kept.append(torch.ones(4 << 20))
+
+
+def reserves_memory(emit):
+    import torch
+
+    kept = []
+    while True:
+        kept.append(torch.zeros(64 << 20))
+
+
+def prints_without_end(emit):
+    while True:
+        print("all work and no play " * 500)
+
+
+def leaves_a_process(emit):
+    started = subprocess.Popen(["sleep", "600"])
+    emit({"left": started.pid})
+
+
+def starts_a_process_and_sleeps(emit):
+    started = subprocess.Popen(["sleep", "600"])
+    emit({"left": started.pid})
+    time.sleep(600)
+
+
+def tells_surroundings(emit):
+    emit({"environment": dict(os.environ), "cwd": str(Path.cwd()), "path": sys.path, "argv": sys.argv})
+
+
+def computes(emit):
+    import torch
+
+    torch.manual_seed(0)
+    emit({"sum": float((torch.randn(600, 600) @ torch.randn(600, 600)).sum()), "threads": torch.get_num_threads()})
+
+
+def prints_and_dies(emit):
+    os.write(2, "last words é\n".encode())
+    os.kill(os.getpid(), 9)
+
+
+def says_much(emit):
+    for i in range(200):
+        emit({"said": i, "padding": "x" * 10_000})

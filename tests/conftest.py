@@ -1,0 +1,39 @@
+"""Fixtures that the tests of more than one package share."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import Ran, exportlint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def report(tmp_path_factory):
+    """Run ``exportlint report``, with its JSON report read back where it was written."""
+
+    def run(*arguments: str | Path, cwd: Path | None = None, **options: Any) -> Ran:
+        file = tmp_path_factory.mktemp("report") / "r.json"
+        ran = exportlint("report", *arguments, "--output", file, cwd=cwd, **options)
+        data = json.loads(file.read_text()) if file.is_file() else {}
+        return Ran(ran.status, ran.out, ran.err, data)
+
+    return run
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Write a source file and return its path; its text is dedented."""
+
+    def write(text: str, name: str = "model.py") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+        return path
+
+    return write
