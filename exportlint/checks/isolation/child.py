@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,7 +47,6 @@ def redirect_output(fd: int) -> None:
     os.dup2(fd, 2)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     faulthandler.enable(file=2)
     # The parent, and the kernel at the CPU limit, ask for the stack before the end.
     faulthandler.register(signal.SIGQUIT, file=2, chain=True)
@@ -100,13 +100,23 @@ def run(job: Callable[[Emit], None], channel: socket.socket, output: int, limits
         job(emit)
         emit({"done": True})
         status = 0
-    except MemoryError:
-        status = OUT_OF_MEMORY
     except BaseException as error:
-        if sys.stderr is not None:
-            sys.excepthook(type(error), error, error.__traceback__)
+        status = report_death(error)
     finally:
         os._exit(status)
+
+
+def report_death(error: BaseException) -> int:
+    """Print the traceback of what ended the job, and return the exit status that stands for it."""
+    from exportlint import blame
+
+    status = 1
+    if blame.is_out_of_memory(error):
+        status = OUT_OF_MEMORY
+        while error.__cause__ is not None:  # what was asked for, and where, is said by the first of the chain
+            error = error.__cause__
+    traceback.print_exception(error)
+    return status
 
 
 def named_job(name: str, arguments: dict[str, Any]) -> Callable[[Emit], None]:
