@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -73,4 +75,8 @@ def _exit_code(pid: int) -> int | None:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:  # somebody else's SIGCHLD handler was faster
         return 1
-    return os.waitstatus_to_exitcode(status) if ended else None
+    if not ended:
+        return None
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # what the job itself started
+    return os.waitstatus_to_exitcode(status)
