@@ -36,48 +36,92 @@ class Symptom:
     message: str
 
 
-def _symptom(pattern: str, rule: str, message: str) -> Symptom:
-    return Symptom(re.compile(pattern, re.DOTALL), rule, message)
+def _symptom(rule: str, message: str, *patterns: str) -> Symptom:
+    return Symptom(re.compile("|".join(patterns), re.DOTALL), rule, message)
 
 
 # The first that matches counts. The words are those of torch 2.13 and 2.14.
 SYMPTOMS = (
     _symptom(
-        r"Could not guard on data-dependent expression Eq\(u\d+, 1\)",
         "EXP101",
         "Python asks for the truth value of a tensor, which has none while the model is captured",
+        r"Could not guard on data-dependent expression Eq\(u\d+, 1\).*Size-like symbols: none",
     ),
     _symptom(
-        r"GuardOnDataDependentSymNode|DataDependentOutput|PendingUnbackedSymbol|Could not (guard on|extract specialized)",
         "EXP102",
         "a Python number that depends on the data decides what is computed here",
+        r"GuardOnDataDependentSymNode",
+        r"DataDependentOutput",
+        r"PendingUnbackedSymbol",
+        r"Could not (guard on|extract specialized)",
     ),
-    _symptom(r"unsupported format string passed to (Fake|Functional)Tensor", "EXP102", "the value of a tensor is printed"),
-    _symptom(r"only integer tensors|index of type .*FakeTensor|an integer is required.*FakeTensor|"
-             r"failed to unpack .* FakeTensor|but got FakeTensor", "EXP102", "a tensor stands where a number is needed"),
-    _symptom(r"\.numpy\(\) is not supported|can't convert .* to numpy|__array__", "EXP401", "a tensor is handed to numpy"),
     _symptom(
-        r"not compiled with (CUDA|XPU|HIP|MPS)|Found no NVIDIA driver|Torch not (compiled|linked) with|"
-        r"Expected one of cpu.* device type at start of device string|PyTorch is not linked with support for \w+ devices",
+        "EXP102",
+        "the value of a tensor is printed",
+        r"unsupported format string passed to (Fake|Functional)Tensor",
+    ),
+    _symptom(
+        "EXP102",
+        "a tensor stands where a number is needed",
+        r"only integer tensors",
+        r"index of type .*FakeTensor",
+        r"an integer is required.*FakeTensor",
+        r"but got FakeTensor",
+    ),
+    _symptom(
+        "EXP401",
+        "a tensor is handed to numpy",
+        r"\.numpy\(\) is not supported",
+        r"can't convert .* to numpy",
+        r"__array__",
+    ),
+    _symptom(
         "EXP201",
         "a device is written down that this machine does not have",
+        r"not (compiled|linked) with (support for )?\w*(CUDA|cuda|XPU|xpu|HIP|hip|MPS|mps)",
+        r"Found no NVIDIA driver",
+        r"device type at start of device string",
     ),
     _symptom(
-        r"same device|FakeTensorDeviceMismatch|Unhandled FakeTensor Device Propagation|is not on the expected device",
         "EXP202",
         "tensors on different devices meet",
+        r"same device",
+        r"FakeTensorDeviceMismatch",
+        r"Unhandled FakeTensor Device Propagation",
+        r"is not on the expected device",
     ),
-    _symptom(r"[Dd]ata ?_?p(oin)?te?r|data is not allocated yet|tracing into a custom kernel", "EXP402",
-             "the memory of a tensor is asked for, and there is none while the model is captured"),
-    _symptom(r"Unsupported input type|pytree|must be a pytree|Unsupported output type|unsupported type .* output|"
-             r"Expected .* to be (a )?Tensor.*output", "EXP601", "an input or output is of a class that torch.export does not know"),
-    _symptom(r"UnsupportedOperatorException|no fake impl|Missing fake kernel|There was no fake impl|"
-             r"no (fake|meta) (impl|kernel)", "EXP801", "an operator without a fake kernel is called"),
-    _symptom(r"top-level keys must be the arg names|Detected mismatch between the structure of `inputs` and `dynamic_shapes`|"
-             r"tree_name when there might be a mismatch", "EXP603",
-             "the signature of forward does not name its inputs, so dynamic shapes cannot be matched to them"),
-    _symptom(r"Constraints violated|ConstraintViolation", "EXP301", "a dynamic size is narrowed here"),
-)  # fmt: skip
+    _symptom(
+        "EXP402",
+        "the memory of a tensor is asked for, and there is none while the model is captured",
+        r"data_ptr",
+        r"data pointer",
+        r"data is not allocated yet",
+        r"tracing into a custom kernel",
+    ),
+    _symptom(
+        "EXP603",
+        "the signature of forward does not name its inputs, so dynamic shapes cannot be matched to them",
+        r"top-level keys must be the arg names",
+        r"mismatch between the structure of `inputs` and `dynamic_shapes`",
+        r"tree_name when there might be a mismatch",
+    ),
+    _symptom(
+        "EXP601",
+        "an input or output is of a class that torch.export does not know",
+        r"Unsupported input type",
+        r"pytree",
+        r"Unsupported output type",
+        r"unsupported type .* output",
+    ),
+    _symptom(
+        "EXP801",
+        "an operator without a fake kernel is called",
+        r"UnsupportedOperatorException",
+        r"[Nn]o (fake|meta) (impl|kernel)",
+        r"Missing fake kernel",
+    ),
+    _symptom("EXP301", "a dynamic size is narrowed here", r"Constraints violated", r"ConstraintViolation"),
+)
 
 OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|Cannot allocate memory|bad_alloc|out of memory")
 
@@ -162,9 +206,8 @@ def assignment_of(owner: type, attribute: str) -> Place | None:
             lines, first = inspect.getsourcelines(cls)
         except (OSError, TypeError):
             continue
-        pattern = re.compile(
-            rf"self\.{re.escape(attribute)}\b\s*(:[^=]+)?=(?!=)|register_\w+\(\s*[\"']{re.escape(attribute)}[\"']"
-        )
+        name = re.escape(attribute)
+        pattern = re.compile(rf"self\.{name}\b\s*(:[^=]+)?=(?!=)|(register|add)_\w+\(\s*[\"']{name}[\"']")
         for number, line in enumerate(lines):
             if file and pattern.search(line):
                 return Place(file, first + number)

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING
 
 from exportlint import blame
 from exportlint.checks import explore
-from exportlint.checks.context import ModelError, call
+from exportlint.checks.context import ModelError, call, unchanged
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
 from exportlint.shapes import narrowing
-from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
@@ -32,24 +29,23 @@ NAME = "capture"
 RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
 
 
-def run(ctx: Context, provisional: Callable[[CheckResult], None]) -> CheckResult:
-    """Run the check; after a failure the result so far is handed to `provisional`, since exploring may crash."""
+def run(ctx: Context) -> CheckResult:
+    """Run the check; after a failure the result so far is sent ahead, since exploring may crash."""
     try:
         ctx.expected()
     except ModelError as error:
         return model_failure(error)
-    with GuardLog() as log:
-        try:
-            program = ctx.program()
-        except ModelError as error:
-            return model_failure(error)
-        except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
-            findings = _failure(ctx, error, log)
-            provisional(_failed(findings))
-            more, notes = explore.after_failure(ctx, findings)
-            return _failed((*findings, *more), notes)
+    try:
+        program = ctx.program()
+    except ModelError as error:
+        return model_failure(error)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        findings = _failure(ctx, error)
+        ctx.provisional(_failed(findings))
+        more, notes = explore.after_failure(ctx, findings)
+        return _failed((*findings, *more), notes)
     return _run_program(ctx, program)
 
 
@@ -76,10 +72,10 @@ def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> Check
     )
 
 
-def _failure(ctx: Context, error: Exception, log: GuardLog) -> tuple[Finding, ...]:
+def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
     """The findings for an export that raised."""
     if "onstraint" in f"{type(error).__name__}: {error}":
-        narrowed = narrowing.of_refusal(log.guards, error)
+        narrowed = narrowing.of_refusal(ctx.guards, error)
         if narrowed:
             return narrowed
     return (blame.of_failure(error, ctx.build()),)
@@ -92,7 +88,8 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     except Exception as error:  # a reserved name is the known cause
         return _failed((_not_a_module(ctx, error),))
     try:
-        actual = call(module, ctx.example())
+        with unchanged(program):
+            actual = call(module, ctx.example())
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import torch
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs, ModelCase, Tolerance
+    from exportlint.findings import CheckResult
+    from exportlint.torch_hooks.guards import Guard
 
 SEED = 0
 
@@ -59,11 +64,15 @@ class Context:
         case: The model case.
         settings: What the caller asked for.
         announce: Told the name of each stage before it begins, so that a crash can be placed.
+        provisional: Told a result that stands if the process dies while the check goes on.
+        guards: The guards of the captured program, or of the export that failed, with their lines.
     """
 
     case: ModelCase
     settings: Settings
     announce: Callable[[str], None]
+    provisional: Callable[[CheckResult], None] = lambda _: None
+    guards: list[Guard] = field(default_factory=list)
     _example: Inputs | None = None
     _expected: Any = None
     _has_expected: bool = False
@@ -118,7 +127,7 @@ class Context:
                 self._example = self.case.example()
             except Exception as error:
                 raise ModelError("inputs") from error
-        return fresh(self._example)
+        return cast("Inputs", fresh(self._example))
 
     def second_example(self) -> Inputs | None:
         """Fresh copies of the arguments of the second call, if there is one.
@@ -168,8 +177,10 @@ class Context:
         if self._failure is not None:
             raise self._failure
         if self._program is None:
+            log = GuardLog(self.guards)
             try:
-                self._program = self.export(self.dynamic_shapes)
+                with log:
+                    self._program = self.export(self.dynamic_shapes)
             except ModelError:
                 raise
             except Exception as error:
@@ -236,11 +247,24 @@ def fresh(tree: Any) -> Any:
 
 
 def _clone(tensor: torch.Tensor) -> torch.Tensor:
-    copied = tensor.detach().clone(memory_format=_preserve())
-    return copied.requires_grad_(tensor.requires_grad)
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def _preserve() -> Any:
+@contextlib.contextmanager
+def unchanged(program: ExportedProgram) -> Iterator[None]:
+    """Give the program's buffers and constants their values back at the end, as if it had not been run."""
     import torch
 
-    return torch.preserve_format
+    tensors = [t for t in (*program.state_dict.values(), *program.constants.values()) if isinstance(t, torch.Tensor)]
+    before = [t.detach().clone() for t in tensors] if mutates(program) else []
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in zip(tensors, before, strict=False):
+                tensor.copy_(value)
+
+
+def mutates(program: ExportedProgram) -> bool:
+    """Whether a run of the program changes its buffers."""
+    return bool(program.graph_signature.buffers_to_mutate)

@@ -24,6 +24,7 @@ from exportlint.places import display_path
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import torch
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
@@ -85,7 +86,7 @@ def _on_the_cpu(ctx: Context, report: _Report) -> tuple[Provenance, Any] | None:
         provenance = Provenance("cpu", find_kept(model))
         ctx.stage("eager run on the CPU")
         with provenance:
-            result = call(model, inputs)
+            result = _tensors(call(model, inputs))
     except Exception as error:
         cause = error.__cause__ or error if isinstance(error, ModelError) else error
         if blame.is_out_of_memory(cause):
@@ -100,6 +101,13 @@ def _on_the_cpu(ctx: Context, report: _Report) -> tuple[Provenance, Any] | None:
             report.add(_written_outside_state(kept.where, kept.place or place, place))
     _autocasts(report, provenance)
     return provenance, result
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result, caches and other objects included."""
+    from exportlint.devices.kept import tensors_in
+
+    return list(tensors_in(result))
 
 
 def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:
@@ -134,7 +142,7 @@ def _on_the_second_device(ctx: Context, report: _Report, expected: Any) -> bool:
     with second.policy("record", provenance.origin) as mismatches:
         try:
             with provenance:
-                actual = second.to_cpu(call(model, inputs))
+                actual = second.to_cpu(_tensors(call(model, inputs)))
         except Exception as error:
             actual = error
     if "torch._dynamo" in sys.modules:  # eager control flow compiles, and what it keeps of this run spoils a capture
@@ -193,7 +201,7 @@ def _compare(ctx: Context, report: _Report, provenance: Provenance, expected: An
     difference = compare(expected, actual, rtol=rtol, atol=atol)
     if difference is None:
         return
-    again = call(ctx.build(), ctx.example())
+    again = _tensors(call(ctx.build(), ctx.example()))
     if compare(expected, again, rtol=rtol, atol=atol) is not None:
         report.notes.append("the result differs from run to run on the CPU, so the devices were not compared")
         return

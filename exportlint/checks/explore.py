@@ -41,7 +41,7 @@ def draft_findings(ctx: Context) -> list[Finding]:
             program = torch.export.draft_export(model, args, kwargs, dynamic_shapes=ctx.dynamic_shapes, strict=False)
     except Exception:  # draft export has no way to go on from failures of other kinds
         return []
-    report = getattr(program, "_report", None)
+    report: Any = getattr(program, "_report", None)
     findings: dict[tuple[str | None, int | None], Finding] = {}
     for failure in getattr(report, "failures", ()):
         found = _of_draft(failure, report.str_to_filename)

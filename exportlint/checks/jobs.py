@@ -17,12 +17,10 @@ from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit
 
-# In the order in which they run. Each is a module of this package with NAME and run(ctx, provisional).
+# In the order in which they run. Each is a module of this package with NAME and run(ctx).
 CHECKS = ("capture", "reload", "device", "shapes")
 
 
@@ -49,11 +47,16 @@ def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) ->
 def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
     """Run checks on a case; each result is sent as soon as it is there."""
     warnings.simplefilter("ignore")
-    ctx = Context(case, settings, announce=lambda stage: emit({"stage": stage}))
+    ctx = Context(
+        case,
+        settings,
+        announce=lambda stage: emit({"stage": stage}),
+        provisional=lambda result: emit({"provisional": msgspec.to_builtins(result)}),
+    )
     runs = True
     for name in settings.checks:
         emit({"check": name})
-        result = run_check(name, ctx, _provisional(emit)) if runs else does_not_run(name)
+        result = run_check(name, ctx) if runs else does_not_run(name)
         runs = runs and RAN_NOT not in result.notes
         emit({"result": msgspec.to_builtins(result)})
 
@@ -63,16 +66,12 @@ def does_not_run(name: str) -> CheckResult:
     return CheckResult(name=name, outcome="not_checked", reason=RAN_NOT)
 
 
-def _provisional(emit: Emit) -> Callable[[CheckResult], None]:
-    return lambda result: emit({"provisional": msgspec.to_builtins(result)})
-
-
-def run_check(name: str, ctx: Context, provisional: Callable[[CheckResult], None]) -> CheckResult:
+def run_check(name: str, ctx: Context) -> CheckResult:
     """Run one check and time it; a fault of the check itself is an error of the check."""
     began = time.monotonic()
     try:
         module = importlib.import_module(f"exportlint.checks.{name}")
-        result: CheckResult = module.run(ctx, provisional)
+        result: CheckResult = module.run(ctx)
     except MemoryError:
         raise
     except Exception as error:

@@ -1,7 +1,7 @@
 """Load a saved program where the model's own packages cannot be imported, run it, and compare; in its own process.
 
-It is a job of the worker server, or the main program of a fresh interpreter. Beside the standard library only torch, what
-torch needs, and exportlint can be imported in it.
+It is a job of the worker server, or the main program of a fresh interpreter. Beside the standard library only torch,
+what torch needs, and exportlint can be imported in it.
 """
 
 from __future__ import annotations

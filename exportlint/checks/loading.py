@@ -79,10 +79,8 @@ def _cases_in(value: Any, module: ModuleType) -> tuple[ModelCase, ...]:
         return (value,)
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, ModelCase) for item in value):
         return tuple(value)
-    if getattr(value, "__module__", None) == module.__name__ and isinstance(
-        getattr(value, "__dict__", None), (dict, type(type.__dict__))
-    ):
-        return tuple(vars(value).get(CASES_ATTRIBUTE, ()))
+    if callable(value) and getattr(value, "__module__", None) == module.__name__:
+        return tuple(getattr(value, "__dict__", {}).get(CASES_ATTRIBUTE, ()))
     return ()
 
 
@@ -91,9 +89,10 @@ def _of_convention(module: ModuleType, source: str) -> list[ModelCase]:
     if not callable(build) or not callable(inputs):
         return []
     name = Path(source).stem if source.endswith(".py") else source.rpartition(".")[2]
-    settings = {"dynamic_shapes": getattr(module, "DYNAMIC_SHAPES", None), "inputs2": getattr(module, "inputs2", None)}
+    kwargs, inputs2 = getattr(module, "kwargs", dict), getattr(module, "inputs2", None)
+    dynamic_shapes = getattr(module, "DYNAMIC_SHAPES", None)
     try:
-        return [ModelCase(build, inputs, getattr(module, "kwargs", dict), name=name, **settings)]
+        return [ModelCase(build, inputs, kwargs, name=name, dynamic_shapes=dynamic_shapes, inputs2=inputs2)]
     except (TypeError, ValueError) as error:
         raise TargetError(f"{source}: {error}") from error
 

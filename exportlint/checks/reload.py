@@ -1,12 +1,13 @@
 """The check ``reload``: save the program, then load and run it in a process that lacks the model's source.
 
-The first half runs beside the model and writes the program, the flattened arguments and the flattened result of the eager
-model. The second half is `loader`, in another process.
+The first half runs beside the model and writes the program, the flattened arguments and the flattened result of the
+eager model. The second half is `loader`, in another process.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +19,16 @@ from exportlint.findings import CheckResult
 from exportlint.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
 
     from exportlint.checks.context import Context
-    from exportlint.findings import Finding
+    from exportlint.findings import Finding, Outcome
 
 NAME = "reload"
 PENDING = "saved"  # the reason of a result whose second half is still to come
 
 
-def run(ctx: Context, _: Callable[[CheckResult], None]) -> CheckResult:
+def run(ctx: Context) -> CheckResult:
     """The first half: a result with the reason `PENDING` when the program was saved."""
     import torch
     from torch.utils import _pytree as pytree
@@ -94,27 +93,23 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
         ending: How that process ended, in words.
         seconds: Time that both halves took.
     """
-    import dataclasses
-
     if loaded is not None and loaded["error"] is None:
         reason = f"loads in {loaded['seconds']:.1f} s"
         return CheckResult(name=NAME, outcome="passed", reason=reason, seconds=seconds)
+    outcome: Outcome
     if loaded is None:
-        reason, outcome = f"the process that loads the program {ending}", "crashed"
+        outcome, reason = "crashed", f"the process that loads the program {ending}"
     else:
-        reason, outcome = f"{loaded['step']}: {loaded['error']}", "failed"
-    message = None
+        outcome, reason = "failed", f"{loaded['step']}: {loaded['error']}"
+    findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings)
     if loaded is not None and loaded["step"] == "compare":
         message = "the program returns something else after save and load"
-    findings = tuple(
-        dataclasses.replace(f, evidence=reason, **({"message": message, "rule": "EXP004"} if message else {}))
-        for f in first.findings
-    )
-    return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)  # type: ignore[arg-type]
+        findings = tuple(dataclasses.replace(f, rule="EXP004", message=message) for f in findings)
+    return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)
 
 
 def _place_of_custom(ctx: Context, model: torch.nn.Module) -> Place | None:
-    """Where the model returns, or the module registers, a class among its inputs and outputs that torch does not know."""
+    """Where a class among the inputs and outputs that torch does not know is returned, or registered."""
     from torch.utils import _pytree as pytree
 
     names = {t.__name__ for t in _custom_types(pytree.tree_structure((ctx.example(), ctx.expected())))}

@@ -40,10 +40,8 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
 
 
 def _finding(check: str, stage: str | None, message: str, place: Place | None, words: str | None) -> Finding:
-    if stage in MODEL_STAGES:
-        rule = "EXP002"
-    else:
-        rule = {"capture": "EXP003", "reload": "EXP701"}.get(check, "EXP004")
+    by_check = {"capture": "EXP003", "reload": "EXP701"}
+    rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
     return blame.finding(rule, message, place, severity="error", evidence=words)
 
 

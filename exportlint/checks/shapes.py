@@ -3,8 +3,8 @@
 The contract is what the case declares, or what varies between its two example calls. A dimension that was asked to be
 dynamic and became a constant is a finding. Then hypothesis draws calls inside the contract, the second example first:
 where the eager model accepts a call, the program must accept it too and return the same. Calls that the eager model
-refuses are no examples. A failure shrinks to the smallest shape, and is blamed on the guard that it violates, else on the
-line where the eager calls part, else on the node that fails.
+refuses are no examples. A failure shrinks to the smallest shape, and is blamed on the guard that it violates, else on
+the line where the eager calls part, else on the node that fails.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks import divergence
-from exportlint.checks.context import ModelError, NotCapturedError, call, fresh
+from exportlint.checks.context import ModelError, NotCapturedError, call, fresh, mutates, unchanged
 from exportlint.findings import CheckResult, Finding
 from exportlint.parity.compare import Difference, compare
 from exportlint.shapes import contract as contracts
@@ -31,7 +30,7 @@ from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from torch.export import ExportedProgram
 
@@ -47,11 +46,11 @@ MAX_FAULTS = 3  # different places that are looked for before the check stops
 SECONDS = 60.0  # what drawing may take; the examples that were run by then count
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The eager model itself refuses the call, so it is no example."""
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """A call that the eager model accepts and on which the program fails or differs."""
 
     def __init__(self, rule: str, message: str, place: Place | None, evidence: str) -> None:
@@ -89,7 +88,7 @@ class Subject:
     program: ExportedProgram
     guards: list[Guard]
     example: Inputs
-    faults: dict[tuple[str, Place | None], Fault] = field(default_factory=dict)
+    faults: dict[tuple[str, Place | None], FaultError] = field(default_factory=dict)
     known: frozenset[tuple[str, Place | None]] = frozenset()
     ran: int = 0
     refused: int = 0
@@ -97,19 +96,21 @@ class Subject:
     def __post_init__(self) -> None:
         self.model = self.ctx.build()
         self.module = self.program.module()
+        self.keeps_state = mutates(self.program)
 
     def attempt(self, inputs: Inputs, words: tuple[str, ...], sizes: Mapping[str, int]) -> None:
         """Call both with the same inputs.
 
         Raises:
-            Refused: When the eager model refuses them.
-            Fault: When the program fails or differs, and the fault is not a known one.
+            RefusedError: When the eager model refuses them.
+            FaultError: When the program fails or differs, and the fault is not a known one.
         """
+        model = self.ctx.build() if self.keeps_state else self.model
         try:
-            expected = call(self.model, fresh(inputs))
+            expected = call(model, fresh(inputs))
         except Exception as error:
             self.refused += 1
-            raise Refused from error
+            raise RefusedError from error
         self.ran += 1
         fault = self._fault(inputs, expected, words, sizes)
         if fault is not None:
@@ -118,10 +119,13 @@ class Subject:
             self.faults[fault.key] = fault
             raise fault
 
-    def _fault(self, inputs: Inputs, expected: Any, words: tuple[str, ...], sizes: Mapping[str, int]) -> Fault | None:
+    def _fault(
+        self, inputs: Inputs, expected: Any, words: tuple[str, ...], sizes: Mapping[str, int]
+    ) -> FaultError | None:
         said = ", ".join(words)
         try:
-            actual = call(self.module, fresh(inputs))
+            with unchanged(self.program):
+                actual = call(self.module, fresh(inputs))
         except Exception as error:
             return self._failure(error, inputs, said, sizes)
         difference = self._compare(expected, actual)
@@ -135,10 +139,10 @@ class Subject:
             return compare(expected, actual)
         return compare(expected, actual, rtol=tolerance.rtol, atol=tolerance.atol)
 
-    def _failure(self, error: Exception, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> Fault | None:
+    def _failure(self, error: Exception, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> FaultError | None:
         """The program refuses a call, or fails in it."""
         if blame.is_out_of_memory(error):
-            raise Refused from error
+            raise RefusedError from error
         guard = violated(self.guards, sizes)
         if guard is None and 1 in {sizes[source] for source in self._asked_sources()}:
             return None  # torch treats a size of 1 apart, and says so: the call is refused, not answered wrongly
@@ -148,15 +152,15 @@ class Subject:
         else:
             place = self._part(inputs) or node_place(self.program, fresh(inputs)) or blame.forward_of(self.model)
             message = "the program fails in a call that the eager model accepts"
-        return Fault(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}")
+        return FaultError(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}")
 
-    def _difference(self, difference: Difference, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> Fault:
+    def _difference(self, difference: Difference, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> FaultError:
         """The program answers, and wrongly."""
         guard = violated(self.guards, sizes)
         place = guard.place if guard is not None else self._part(inputs)
         rule = blame.size_rule(place) if place is not None else "EXP004"
         message = "the program returns something else than the eager model for another call"
-        return Fault(rule, message, place or blame.forward_of(self.model), f"{said}: {difference}")
+        return FaultError(rule, message, place or blame.forward_of(self.model), f"{said}: {difference}")
 
     def _part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""
@@ -207,15 +211,19 @@ def node_place(program: ExportedProgram, inputs: Inputs) -> Place | None:
     return None
 
 
-def run(ctx: Context, _: Callable[[CheckResult], None]) -> CheckResult:
+def run(ctx: Context) -> CheckResult:
     """Run the check."""
     log = GuardLog()
+    guards = log.guards
     try:
         contract, inferred = _contract(ctx)
         if not contract.dynamic and ctx.second_example() is None:
             return _not_checked("no dimension is dynamic: the case has neither dynamic_shapes nor inputs2")
-        with log:
-            program, example = _export(ctx, contract, inferred=inferred)
+        if inferred and contract.dynamic:
+            with log:
+                program, example = _export(ctx, contract)
+        else:
+            program, example, guards = ctx.program(), ctx.example(), ctx.guards
     except ModelError as error:
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except NotCapturedError:
@@ -223,8 +231,8 @@ def run(ctx: Context, _: Callable[[CheckResult], None]) -> CheckResult:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        return _refused(ctx, error, log.guards, inferred=inferred)
-    subject = Subject(ctx, contract, contracts.granted(program), program, log.guards, example)
+        return _refused(ctx, error, log.guards, inferred=inferred and contract.dynamic)
+    subject = Subject(ctx, contract, contracts.granted(program), program, guards, example)
     findings = [*_pinned(subject), *_drawn(subject)]
     return _result(subject, findings)
 
@@ -241,12 +249,8 @@ def _contract(ctx: Context) -> tuple[Contract, bool]:
     return contracts.inferred(ctx.build(), ctx.example(), second), True
 
 
-def _export(ctx: Context, contract: Contract, *, inferred: bool) -> tuple[ExportedProgram, Inputs]:
-    """Capture with the contract's dimensions dynamic; the program and the call that it was captured from."""
-    if not inferred:
-        ctx.program()  # raises what the check capture found
-        example = ctx.example()
-        return ctx.export(ctx.dynamic_shapes, example), example
+def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
+    """Capture with the inferred dimensions dynamic; the program and the call that it was captured from."""
     if not ctx.settings.captured:
         raise NotCapturedError
     example, second = ctx.example(), ctx.second_example()
@@ -265,11 +269,11 @@ def _auto(contract: Contract, example: Inputs) -> Any:
     from torch.export import Dim, ShapesCollection
 
     flat = pytree.tree_leaves(example)
-    shapes = ShapesCollection()
+    shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf in contract.leaves:
         if leaf.asked:
             shapes[flat[leaf.index]] = dict.fromkeys(leaf.asked, Dim.AUTO)
-    return shapes if contract.dynamic else None
+    return shapes
 
 
 def _refused(ctx: Context, error: Exception, guards: list[Guard], *, inferred: bool) -> CheckResult:
@@ -310,7 +314,7 @@ def _drawn(subject: Subject) -> list[Finding]:
     ctx.stage("second example")
     second = ctx.second_example()
     if second is not None and _same_kind(second, subject.example):
-        with contextlib.suppress(Fault, Refused):
+        with contextlib.suppress(FaultError, RefusedError):
             subject.attempt(second, _words(subject.contract, second), _sizes(subject.contract, second))
     ctx.stage("drawn examples")
     if ctx.settings.examples and not _all_pinned(subject):
@@ -371,13 +375,13 @@ def search(subject: Subject) -> None:
             return
         try:
             subject.attempt(drawn.inputs, drawn.words, drawn.sizes)
-        except Refused:
+        except RefusedError:
             reject()
 
     for _ in range(MAX_FAULTS):
         found = len(subject.faults)
         subject.known = frozenset(subject.faults)
-        with contextlib.suppress(Fault, Unsatisfiable):
+        with contextlib.suppress(FaultError, Unsatisfiable):
             test()
         if len(subject.faults) == found:
             return

@@ -1,7 +1,7 @@
 """Compare the result of a program with that of the eager model: structure, dtype, shape and every value.
 
-The normal case on one device is equality bit for bit. Where that fails, values may differ by the tolerance that the case
-asks for, or by one that follows from the dtype.
+The normal case on one device is equality bit for bit. Where that fails, values may differ by the tolerance that the
+case asks for, or by one that follows from the dtype.
 """
 
 from __future__ import annotations

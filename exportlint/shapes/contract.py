@@ -84,7 +84,7 @@ def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Con
 
 
 def inferred(model: torch.nn.Module, inputs: Inputs, second: Inputs) -> Contract:
-    """The contract of two example calls: dimensions that vary are dynamic; other structures than the first give none."""
+    """The contract of two example calls: what varies is dynamic; a second call of another structure gives nothing."""
     from torch.utils import _pytree as pytree
 
     first_flat, first_spec = pytree.tree_flatten(inputs)

@@ -31,24 +31,17 @@ def kind_of(guard: Guard) -> Kind:
     ``pinned`` to a number, ``bounded`` by one, ``divisible``, ``equal`` to another size, ``bound`` by any other
     equation (every dimension can look symbolic and still be bound), or merely ``unequal``.
     """
-    import sympy
-
-    expression = guard.expression
-    symbols = getattr(expression, "free_symbols", set())
-    if isinstance(expression, sympy.Ne):
+    expression, symbols = guard.expression, guard.expression.free_symbols
+    relation = getattr(expression, "rel_op", None)
+    if relation == "!=":
         return "unequal"
-    if isinstance(expression, sympy.Eq):
-        return _kind_of_equation(expression, symbols)
+    if relation == "==":
+        if "Mod(" in str(expression) or "//" in str(expression):
+            return "divisible" if len(symbols) == 1 else "bound"
+        if len(symbols) == 1:
+            return "pinned"
+        return "equal" if expression.lhs.is_Symbol and expression.rhs.is_Symbol else "bound"
     return "bounded" if len(symbols) == 1 else "bound"
-
-
-def _kind_of_equation(expression: object, symbols: set[object]) -> Kind:
-    left, right = expression.lhs, expression.rhs  # type: ignore[attr-defined]
-    if "Mod(" in str(expression) or "//" in str(expression):
-        return "divisible" if len(symbols) == 1 else "bound"
-    if len(symbols) == 1:
-        return "pinned"
-    return "equal" if left.is_Symbol and right.is_Symbol else "bound"
 
 
 def say(guard: Guard) -> str:

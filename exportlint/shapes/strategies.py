@@ -121,7 +121,7 @@ def _call(
 def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int, ...]:
     sizes = []
     for d, example in enumerate(leaf.shape):
-        size = _granted_size(grants, leaf, d) if d in leaf.asked else example
+        size: Any = _granted_size(grants, leaf, d) if d in leaf.asked else example
         sizes.append(int(size.subs(values)) if getattr(size, "free_symbols", None) else int(size))
     return tuple(sizes)
 
@@ -132,6 +132,7 @@ def _tensor(
     import torch
     from hypothesis import strategies as st
 
+    kinds: tuple[str, ...]
     if like.is_floating_point() or like.is_complex():
         kinds = ("zeros", "uniform", "ones") if domain is not None else FLOAT_KINDS
     elif like.dtype == torch.bool or (domain is not None and domain.mask):
@@ -157,17 +158,16 @@ def _fill(
     if kind in BOOLEAN_KINDS:
         return _mask(kind, shape, generator)
     if kind in INTEGER_KINDS:
-        low = int(domain.low) if domain is not None else 0
-        high = int(domain.high) if domain is not None else 1
+        first, last = (int(domain.low), int(domain.high)) if domain is not None else (0, 1)
         if kind == "below the sizes":
-            high = max(low, min(high, smallest - 1))
-        bounds = {"smallest": (low, low), "largest": (high, high)}.get(kind, (low, high))
+            last = max(first, min(last, smallest - 1))
+        bounds = {"smallest": (first, first), "largest": (last, last)}.get(kind, (first, last))
         return torch.randint(bounds[0], bounds[1] + 1, shape, generator=generator)
     if kind in ("zeros", "ones"):
         return torch.full(shape, float(kind == "ones"))
     if kind == "uniform":
-        assert domain is not None
-        return torch.rand(shape, generator=generator) * (domain.high - domain.low) + domain.low
+        low, high = (domain.low, domain.high) if domain is not None else (0.0, 1.0)
+        return torch.rand(shape, generator=generator) * (high - low) + low
     scale = {"large": 1e3, "small": 1e-3, "negative": -1.0}.get(kind, 1.0)
     made = torch.randn(shape, generator=generator)
     return (made.abs() if kind == "negative" else made) * scale

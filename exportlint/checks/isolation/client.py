@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from exportlint.checks.isolation.job import Emit, Ending, Limits
 
 START_SECONDS = 180.0
-BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from exportlint.checks.isolation.server import main; main()"
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); import exportlint.checks.isolation.server as s; s.main()"
+)
 
 
 class ServerError(RuntimeError):

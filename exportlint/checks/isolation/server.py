@@ -3,7 +3,8 @@
 It keeps one thread and runs no operator, since an OpenMP region before a fork hangs the child. It imports nothing of
 the user's. A request is three file descriptors: a socket for the job's messages, a file for what it prints, and a file
 with the job and the environment, working directory and module path that the child shall see. The server adds the exit
-status as the last message. When the socket of the requests closes, because its owner ended or was killed, all children are killed.
+status as the last message. When the socket of the requests closes, because its owner ended or was killed, all children
+are killed.
 """
 
 from __future__ import annotations
@@ -61,11 +62,12 @@ class Server:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             while True:
-                ready, _, _ = select.select([self.control, self.wakeup_read], [], [])
+                control = self.control.fileno()
+                ready, _, _ = select.select([control, self.wakeup_read], [], [])
                 if self.wakeup_read in ready:
                     os.read(self.wakeup_read, 4096)
                     self.reap()
-                if self.control in ready and not self.accept():
+                if control in ready and not self.accept():
                     return
         finally:
             for pid in self.children:
