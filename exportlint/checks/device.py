@@ -11,7 +11,6 @@ A tensor that stayed on the CPU and may, since it is 0-dim or an index, is porta
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -145,10 +144,6 @@ def _on_the_second_device(ctx: Context, report: _Report, expected: Any) -> bool:
                 actual = second.to_cpu(_tensors(call(model, inputs)))
         except Exception as error:
             actual = error
-    if "torch._dynamo" in sys.modules:  # eager control flow compiles, and what it keeps of this run spoils a capture
-        import torch
-
-        torch.compiler.reset()
     for mismatch in mismatches:
         report.add(_stayed(mismatch))
     _autocasts(report, provenance)

@@ -52,7 +52,7 @@ class KeptTensors:
 
     def add(self, value: Any, kept: Kept, registered: set[int]) -> None:
         """Add every tensor in this value that is not part of a registered module."""
-        for tensor in _tensors_in(value, registered, _DEEPEST):
+        for tensor in tensors_in(value, registered):
             if id(tensor) in registered:
                 continue
             self._found.setdefault(id(tensor), (tensor, kept))
@@ -80,12 +80,14 @@ def _storage(tensor: torch.Tensor) -> int:
         return 0  # no memory of its own: fake, meta, or a wrapper
 
 
-def _tensors_in(value: Any, registered: set[int], depth: int) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any, registered: set[int] | None = None, depth: int = _DEEPEST) -> Iterator[torch.Tensor]:
+    """Tensors in nested containers, unregistered modules and the state of the user's objects, in order."""
+    registered = registered or set()
     if isinstance(value, torch.Tensor):
         yield value
     elif depth > 0 and not isinstance(value, (str, bytes, int, float, type(None))):
         for item in _items(value, registered):
-            yield from _tensors_in(item, registered, depth - 1)
+            yield from tensors_in(item, registered, depth - 1)
 
 
 def _items(value: Any, registered: set[int]) -> Iterable[Any]:

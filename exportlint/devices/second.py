@@ -176,7 +176,7 @@ def _self_test(device: torch.device) -> None:
 def policy(
     what: Literal["raise", "record"], origin_of: Callable[[torch.Tensor], object] | None = None
 ) -> Iterator[list[Mismatch]]:
-    """What to do about mixed devices in this context.
+    """What to do about mixed devices in this context. `torch.cond` and ``while_loop`` run in it without compiling.
 
     Args:
         what: ``raise``, as everywhere else, or ``record``: append the mismatch to the list that the context yields,
@@ -187,7 +187,9 @@ def policy(
     record: list[Mismatch] = []
     _policy.record, _policy.origin_of = (record if what == "record" else None), origin_of
     try:
-        yield record
+        # the compiler behind control flow takes only the tensor subclasses that it knows
+        with torch.compiler.set_stance("force_eager"):
+            yield record
     finally:
         _policy.record, _policy.origin_of = before
 

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from forking import in_fork
+from torch import nn
+
+
+def in_fork_on_second(function):
+    """The test's body runs in a fork; its assertions fail the test."""
+
+    def test():
+        in_fork(function)
+
+    test.__name__ = function.__name__
+    return test
+
+
+def on_second(*tensors):
+    from exportlint.devices import to_second
+
+    return to_second(tensors)
+
+
+def same(model, *inputs, rtol=0.0, atol=0.0):
+    """The model gives the CPU's numbers on the second device, and its result lives there."""
+    from exportlint.devices import move_module, second_device, to_cpu
+
+    with torch.no_grad():
+        torch.manual_seed(3)
+        expected = model(*inputs)
+        torch.manual_seed(3)
+        actual = move_module(model)(*on_second(*inputs))
+    flat = torch.utils._pytree.tree_leaves(actual)
+    assert flat
+    assert all(tensor.device == second_device() for tensor in flat)
+    torch.testing.assert_close(to_cpu(actual), expected, rtol=rtol, atol=atol)
+
+
+def test_importing_registers_nothing():
+    code = "import exportlint.devices as d, sys; assert 'torch' not in sys.modules; import torch; \
+import exportlint.devices.second; assert torch._C._get_privateuse1_backend_name() == 'privateuseone'; \
+d.second_device(); assert str(torch.ones(1, device=d.second_device()).device) == 'second:0'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@in_fork_on_second
+def test_tensors_live_there_and_copies_cross():
+    from exportlint.devices import second_device
+
+    device = second_device()
+    there = torch.arange(4.0).to(device)
+    assert there.device == device
+    assert there.device.type == "second"
+    assert not there.is_cpu
+    assert there.cpu().tolist() == [0, 1, 2, 3]
+    back = torch.zeros(4)
+    back.copy_(there)
+    assert back.tolist() == [0, 1, 2, 3]
+    with torch.device(device):
+        assert torch.ones(2).device == device
+    assert there.new_zeros(3).device == device
+    assert torch.zeros_like(there, device="cpu").device.type == "cpu"
+
+
+@in_fork_on_second
+def test_mixed_devices_follow_the_rules_of_cuda():
+    from exportlint.devices import DeviceMismatchError, second_device
+
+    there, index = torch.arange(6.0, device=second_device()).view(2, 3), torch.tensor([1, 0])
+    assert (there + torch.tensor(1.0)).cpu().tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert there[index].cpu().tolist() == [[3, 4, 5], [0, 1, 2]]
+    refused = [
+        lambda: there + torch.ones(3),
+        lambda: torch.cat([there, torch.ones(2, 3)]),
+        lambda: torch.stack([there.sum(), torch.tensor(1.0)]),
+        lambda: there @ torch.ones(3, 2),
+        lambda: torch.ones(2, 3)[on_second(index)[0]] + there,
+        lambda: there.index_select(0, index),
+        lambda: there.masked_fill(torch.tensor([True, False, True]), 0.0),
+        lambda: torch.ones(3).add_(there[0]),
+        lambda: there.__setitem__(index, torch.zeros(2, 3)),
+    ]
+    for attempt in refused:
+        with pytest.raises(DeviceMismatchError, match="second:0 and cpu"):
+            attempt()
+    with pytest.raises(TypeError, match="to numpy"):
+        there.numpy()
+
+
+@in_fork_on_second
+def test_record_repairs_and_goes_on():
+    from exportlint.devices import DeviceMismatchError, policy, second_device
+
+    there = torch.ones(3, device=second_device())
+    with policy("record", origin_of=lambda cpu: f"of {cpu.numel()}") as found:
+        total = there + torch.ones(3)
+        joined = torch.cat([total, torch.zeros(2)])
+    assert joined.cpu().tolist() == [2, 2, 2, 0, 0]
+    assert [(m.operator, m.shape, m.dtype, m.origin) for m in found] == [
+        ("aten::add.Tensor", (3,), "float32", "of 3"),
+        ("aten::cat", (2,), "float32", "of 2"),
+    ]
+    assert found[0].place.file == __file__
+    assert found[1].place.line == found[0].place.line + 1
+    with pytest.raises(DeviceMismatchError):
+        there + torch.ones(3)
+
+
+@in_fork_on_second
+def test_views_in_place_and_out():
+    from exportlint.devices import second_device
+
+    base = torch.zeros(2, 3, device=second_device())
+    base[:, 1] = 5
+    base.t()[0].add_(1)
+    base.view(-1)[-1] = 7
+    assert base.cpu().tolist() == [[1, 5, 0], [1, 5, 7]]
+    base.t_()
+    assert base.shape == (3, 2)
+    base.unsqueeze_(0)
+    assert base.shape == (1, 3, 2)
+    out = torch.empty(1, 3, 2, device=second_device())
+    assert torch.mul(base, 2, out=out) is out
+    assert out.cpu().flatten().tolist() == [2, 2, 10, 10, 0, 14]
+
+
+@in_fork_on_second
+def test_copies_and_text():
+    there = on_second(torch.tensor([1.5]))[0]
+    for other in (copy.copy(there), copy.deepcopy(there)):
+        assert other.device == there.device
+        assert other.tolist() == [1.5]
+    copy.copy(there).add_(1)
+    copy.deepcopy(there).add_(1)
+    assert there.tolist() == [2.5]
+    assert f"{there.sum():.2f}" == "2.50"
+    assert "second:0" in repr(there)
+
+
+@in_fork_on_second
+def test_tied_parameters_stay_tied():
+    from exportlint.devices import move_module
+
+    model = nn.ModuleDict({"in": nn.Embedding(5, 4), "out": nn.Linear(4, 5, bias=False)})
+    model["out"].weight = model["in"].weight
+    assert move_module(model) is model
+    assert model["out"].weight is model["in"].weight
+    assert isinstance(model["in"].weight, nn.Parameter)
+    assert {tensor.device.type for tensor in model.state_dict().values()} == {"second"}
+
+
+@in_fork_on_second
+def test_inputs_in_objects_move_and_stay_the_same_object():
+    from exportlint.devices import to_second
+
+    class Batch:
+        def __init__(self, ids):
+            self.ids, self.name = ids, "b"
+
+    ids = torch.ones(2)
+    (batch, again), kwargs = to_second(((Batch(ids), ids), {"also": ids}))
+    assert batch.ids.device.type == "second"
+    assert batch.name == "b"
+    assert again is kwargs["also"]
+    assert again is batch.ids
+
+
+@in_fork_on_second
+def test_recurrent_nets():
+    torch.manual_seed(0)
+    steps = torch.randn(2, 5, 3)
+    same(nn.LSTM(3, 4, batch_first=True, bidirectional=True).eval(), steps, atol=1e-6)
+    same(nn.GRU(3, 4, batch_first=True).eval(), steps, atol=1e-6)
+    same(nn.LSTMCell(3, 4).eval(), steps[:, 0], atol=1e-6)
+    same(nn.GRUCell(3, 4).eval(), steps[:, 0], atol=1e-6)
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, 4, batch_first=True)
+
+    def forward(self, steps, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(steps, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+
+@in_fork_on_second
+def test_packed_sequences_keep_their_lengths_on_the_cpu():
+    torch.manual_seed(0)
+    same(Packed().eval(), torch.randn(2, 5, 3), torch.tensor([3, 5]), atol=1e-6)
+
+
+class Attention(nn.Module):
+    def forward(self, x):
+        return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+
+@in_fork_on_second
+def test_attention():
+    torch.manual_seed(0)
+    same(Attention(), torch.randn(1, 2, 6, 8), atol=1e-6)
+    same(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.randn(2, 5, 8), atol=1e-5)
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            low = self.fc(x) @ x.t()
+        with torch.autocast(x.device.type, enabled=False):
+            return low, self.fc(x)
+
+
+@in_fork_on_second
+def test_autocast_casts_as_the_cpu_does():
+    torch.manual_seed(0)
+    model, x = Mixed(), torch.randn(3, 4)
+    assert [t.dtype for t in model(x)] == [torch.bfloat16, torch.float32]
+    same(model, x)
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, training=True) + torch.rand(3, device=x.device) + torch.randn_like(x)
+
+
+@in_fork_on_second
+def test_random_numbers_are_those_of_the_cpu():
+    same(Noisy(), torch.ones(2, 3))
+
+
+class Loops(nn.Module):
+    def forward(self, x):
+        x = torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
+        return torch._higher_order_ops.while_loop(lambda t: t.sum() < 50, lambda t: (t * 2,), (x,))[0]
+
+
+@in_fork_on_second
+def test_control_flow_operators():
+    import torch._higher_order_ops
+
+    from exportlint.devices import policy
+
+    with policy("raise"):
+        same(Loops(), torch.ones(3))
+
+
+@in_fork_on_second
+def test_an_operator_it_cannot_do_says_so():
+    from exportlint.devices import second_device
+    from exportlint.devices.second import UnsupportedOperatorError
+
+    with pytest.raises(UnsupportedOperatorError, match="aten::resize_ changed the sizes"):
+        torch.empty(0, device=second_device()).resize_(4)
+
+
+def test_another_owner_is_named():
+    def other_owner():
+        from exportlint.devices import SecondDeviceUnavailableError, second_device
+
+        torch.utils.rename_privateuse1_backend("npu")
+        with pytest.raises(SecondDeviceUnavailableError, match="another backend, npu, owns"):
+            second_device()
+
+    in_fork(other_owner)
