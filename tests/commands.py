@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,3 +79,11 @@ def line_of(path: Path, text: str) -> int:
     """The number of the one line that holds the text."""
     (number,) = [i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line]
     return number
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, though its parent may not have asked for its status yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

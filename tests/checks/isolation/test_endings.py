@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import job_samples
 import psutil
 import pytest
-from commands import line_of, wait_until
+from commands import gone, line_of, wait_until
 
 from exportlint.checks import results
 from exportlint.checks.isolation import watch
@@ -108,10 +108,6 @@ def test_last_words(jobs):
     ending = jobs.run("prints_and_dies")
     assert (ending.how, ending.code) == ("signal", signal.SIGKILL)
     assert results.last_words(ending.output) == "last words \u00e9"
-
-
-def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(("job", "how"), [("leaves_a_process", "done"), ("starts_a_process_and_sleeps", "wall")])
