@@ -62,13 +62,21 @@ class WorkerServer:
             "path": sys.path if path is None else path,
             "limits": msgspec.to_builtins(limits),
         }
+        ending, began = self._request(request, limits, on_message)
+        if ending.how == "lost" and not began:  # the server died before it took the request
+            ending, _ = self._request(request, limits, on_message)
+        return ending
+
+    def _request(self, request: dict[str, Any], limits: Limits, on_message: Emit) -> tuple[Ending, bool]:
+        """Send a request and wait for its end; how the job ended, and whether it began."""
         ours, theirs = socket.socketpair()
         with ours, tempfile.TemporaryFile() as output:
             with theirs, tempfile.TemporaryFile() as file:
                 file.write(msgspec.json.encode(request))
                 file.seek(0)
                 self._send(theirs, output.fileno(), file.fileno())
-            return Watch(ours, output, limits, on_message).wait()
+            watch = Watch(ours, output, limits, on_message)
+            return watch.wait(), watch.pid is not None
 
     def start(self) -> None:
         """Start the server if it does not run.

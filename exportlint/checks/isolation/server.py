@@ -31,7 +31,10 @@ def main() -> None:
     """Serve requests on the socket that is file descriptor ``argv[1]`` until it closes."""
     control = socket.socket(fileno=int(sys.argv[1]))
     failures = preload()
-    control.sendall(msgspec.json.encode({"ready": not failures, "failures": failures}) + b"\n")
+    try:
+        control.sendall(msgspec.json.encode({"ready": not failures, "failures": failures}) + b"\n")
+    except OSError:  # the owner has gone
+        return
     if not failures:
         Server(control).serve()
 
@@ -42,7 +45,7 @@ def preload() -> list[str]:
     for name in PRELOAD:
         try:
             importlib.import_module(name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failures.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
     return failures
 

@@ -141,6 +141,7 @@ class Watch:
             return Ending(self.stopped, output=output)
         code = self.exit_code
         if code is None:
+            self._kill(signal.SIGKILL)  # what the job itself started
             return Ending("lost", output=output)
         if code < 0:
             return Ending("cpu" if -code == signal.SIGXCPU else "signal", -code, output)
