@@ -26,6 +26,7 @@ FRAMEWORK = frozenset(
     {"torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "numpy", "hypothesis", "_pytest", "pluggy"}
 )
 OURS = frozenset({"exportlint", "pytest_exportlint"})
+JOBS = str(Path(__file__).parent / "checks" / "jobs.py")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,8 +106,13 @@ def is_users(file: str) -> bool:
 
 
 def of_frames(frames: Iterable[tuple[str, int]]) -> Place | None:
-    """The first of the frames, given innermost first as (file, line), that is the user's."""
-    return next((Place(os.path.realpath(file), line) for file, line in frames if is_users(file)), None)
+    """The first of the frames, given innermost first as (file, line), that is the user's and that a job called."""
+    for file, line in frames:
+        if file == JOBS:  # further out is who asked for the check: a test function, in a child forked from pytest
+            return None
+        if is_users(file):
+            return Place(os.path.realpath(file), line)
+    return None
 
 
 def caller(frame: FrameType | None) -> Place | None:
