@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import importlib
@@ -45,6 +46,9 @@ def redirect_output(fd: int) -> None:
     os.dup2(null, 0)
     os.dup2(fd, 1)
     os.dup2(fd, 2)
+    for stream in (sys.stdout, sys.stderr):  # a file of pytest's, maybe, which handlers of torch's loggers write to
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(fd, stream.fileno())
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=2)
