@@ -1,1 +1,1 @@
-"""The pytest plugin of exportlint."""
+"""The pytest plugin of exportlint: model cases as tests."""

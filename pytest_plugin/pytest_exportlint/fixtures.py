@@ -1,0 +1,136 @@
+"""The fixture `export_check`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_exportlint import options, requirements, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.runner import Runner
+    from exportlint.findings import CaseResult
+
+
+class ExportCheck:
+    """Runs the checks of model cases and fails the test where one of them is red."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def __call__(
+        self,
+        model: Any,
+        args: Any = None,
+        kwargs: Any = None,
+        *,
+        checks: Iterable[str] | None = None,
+        **settings: Any,
+    ) -> CaseResult:
+        """Run the checks of a model case.
+
+        Args:
+            model: A `ModelCase`; or an ``nn.Module``, or a factory of one, of which a case is made.
+            args: Positional arguments of the example call, as for `ModelCase`; none beside a `ModelCase`.
+            kwargs: Keyword arguments of the example call, as for `ModelCase`; none beside a `ModelCase`.
+            checks: Names of the checks to run. Default: those of ``--export-checks``.
+            **settings: Keyword arguments of `ModelCase`; where a case is given, what to change in it.
+
+        Returns:
+            What the checks found. For a case with `methods`, the checks of all of them, each named
+            ``method.check``.
+
+        Raises:
+            pytest.fail.Exception: When a check is red: it failed, errored, crashed or timed out, or found something
+                of severity warning or error, and was not expected to. Also when torch is missing or too old.
+            TypeError: When an argument is of the wrong kind.
+            ValueError: When a check is unknown, or an argument has a wrong value.
+        """
+        __tracebackhide__ = True
+        names = None if checks is None else _selected(checks)
+        case = _case(model, args, kwargs, settings, default_name=self._item.name)
+        runner = self._runner()
+        result = _run(runner, case, names or runner.options.checks, self._item.nodeid)
+        self._report(result, runner.notes)
+        return result
+
+    def _runner(self) -> Runner:
+        __tracebackhide__ = True
+        try:
+            return session.runner(self._item.config)
+        except requirements.MissingRequirementError as error:
+            pytest.fail(str(error), pytrace=False)
+
+    def _report(self, result: CaseResult, notes: list[str]) -> None:
+        __tracebackhide__ = True
+        from pytest_exportlint import messages
+
+        remarks = messages.remarks(result, notes)
+        if remarks:
+            self._item.add_report_section("call", "exportlint", remarks)
+        if result.red:
+            pytest.fail(messages.failure(result), pytrace=False)
+
+
+@pytest.fixture
+def export_check(request: pytest.FixtureRequest) -> ExportCheck:
+    """Export, reload, move and reshape a model: ``export_check(ModelCase(...))`` or ``export_check(model, args)``.
+
+    The test fails with one message for each finding; else the call returns what the checks found.
+    """
+    return ExportCheck(request.node)
+
+
+def _case(model: Any, args: Any, kwargs: Any, settings: dict[str, Any], *, default_name: str) -> ModelCase:
+    """The case that was given, with what is to be changed in it, or a new one."""
+    __tracebackhide__ = True
+    from exportlint.checks.case import ModelCase
+
+    if isinstance(model, ModelCase) and (args is not None or kwargs is not None):
+        raise TypeError("a ModelCase holds its own arguments: args and kwargs are not taken beside it")
+    try:
+        if isinstance(model, ModelCase):
+            return dataclasses.replace(model, **settings)
+        if getattr(model, "__name__", "") == "<lambda>":  # which has no name to show
+            settings = {"name": default_name, **settings}
+        return ModelCase(model, () if args is None else args, {} if kwargs is None else kwargs, **settings)
+    except (TypeError, ValueError) as error:  # raised anew here, so that pytest shows the caller's line
+        raise type(error)(str(error)) from None
+
+
+def _selected(checks: Iterable[str]) -> tuple[str, ...]:
+    __tracebackhide__ = True
+    return options.select([checks] if isinstance(checks, str) else checks)
+
+
+def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) -> CaseResult:
+    """Run these checks on the case, or on each of its methods."""
+    __tracebackhide__ = True
+    from exportlint.checks.isolation.client import ServerError
+
+    of_session = runner.options
+    runner.options = dataclasses.replace(of_session, checks=checks)
+    try:
+        results = [runner.check_object(part, target) for part in case.expand()]
+    except ServerError as error:
+        pytest.fail(f"exportlint cannot start its worker server: {error}", pytrace=False)
+    finally:
+        runner.options = of_session
+    return _joined(case, results)
+
+
+def _joined(case: ModelCase, results: list[CaseResult]) -> CaseResult:
+    """One result for a case of several methods."""
+    if not case.methods:
+        return results[0]
+    checks = tuple(
+        dataclasses.replace(check, name=f"{method}.{check.name}")
+        for method, result in zip(case.methods, results, strict=True)
+        for check in result.checks
+    )
+    return dataclasses.replace(results[0], name=case.name, checks=checks)
