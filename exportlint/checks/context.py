@@ -255,7 +255,8 @@ def unchanged(program: ExportedProgram) -> Iterator[None]:
     """Give the program's buffers and constants their values back at the end, as if it had not been run."""
     import torch
 
-    tensors = [t for t in (*program.state_dict.values(), *program.constants.values()) if isinstance(t, torch.Tensor)]
+    buffers = [program.state_dict[name] for name in program.graph_signature.buffers if name in program.state_dict]
+    tensors = [t for t in (*buffers, *program.constants.values()) if isinstance(t, torch.Tensor)]
     before = [t.detach().clone() for t in tensors] if mutates(program) else []
     try:
         yield
@@ -266,5 +267,12 @@ def unchanged(program: ExportedProgram) -> Iterator[None]:
 
 
 def mutates(program: ExportedProgram) -> bool:
-    """Whether a run of the program changes its buffers."""
-    return bool(program.graph_signature.buffers_to_mutate)
+    """Whether a run of the program may change its buffers: it holds an operator that writes into its arguments.
+
+    Before a decomposition the signature lists no mutated buffer.
+    """
+    return any(
+        getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+        for module in program.graph_module.modules()
+        for node in getattr(getattr(module, "graph", None), "nodes", ())
+    )

@@ -1,7 +1,8 @@
 """The check ``reload``: save the program, then load and run it in a process that lacks the model's source.
 
-The first half runs beside the model and writes the program, the flattened arguments and the flattened result of the
-eager model. The second half is `loader`, in another process.
+The first half runs beside the model and writes the program, the flattened arguments and the flattened result that the
+program gives there; whether that is the eager model's is for the other checks to say. The second half is `loader`, in
+another process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks.context import ModelError, NotCapturedError
+from exportlint.checks.context import ModelError, NotCapturedError, call, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult
 from exportlint.places import Place
@@ -35,11 +36,13 @@ def run(ctx: Context) -> CheckResult:
 
     try:
         program = ctx.program()
-        expected = ctx.expected()
+        ctx.stage("run of the program")
+        with unchanged(program):
+            expected = call(program.module(), ctx.example())
     except ModelError as error:
         return CheckResult(name=NAME, outcome="not_checked", reason=f"the model does not run: the {error.stage} fails")
     except Exception as error:
-        reason = "the model is not captured"
+        reason = "the model is not captured, or its program does not run"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=_unexpected(error))
     ctx.stage("save")
     try:

@@ -251,8 +251,10 @@ def _contract(ctx: Context) -> tuple[Contract, bool]:
 
 def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
     """Capture with the inferred dimensions dynamic; the program and the call that it was captured from."""
-    if not ctx.settings.captured:
-        raise NotCapturedError
+    try:
+        ctx.program()
+    except Exception as error:  # the check capture says what is wrong
+        raise NotCapturedError from error
     example, second = ctx.example(), ctx.second_example()
     if second is not None and _small_sizes(contract, example) > _small_sizes(contract, second):
         example = second  # a size of 0 or 1 is a constant for torch whatever is asked
