@@ -10,6 +10,9 @@ from exportlint._version import __version__
 
 COMMANDS = {
     "report": "exportlint.cli.report",
+    "check": "exportlint.cli.check",
+    "rule": "exportlint.cli.rule",
+    "rules": "exportlint.cli.rule",
 }
 
 

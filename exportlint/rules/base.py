@@ -1,23 +1,120 @@
-"""What a rule is: one kind of portability hazard, with the words that explain it."""
+"""What a rule is: one kind of portability hazard, with the words that explain it and the proof that it is one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from exportlint.findings import Severity
+if TYPE_CHECKING:
+    from exportlint.findings import Severity
+    from exportlint.source.events import Event
+    from exportlint.source.fragments import Site
+
+Mode = Literal["export", "export-strict", "compile"]
+Result = Literal["breaks", "silent", "specialises", "unportable", "fine"]
+Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "run"]
+Stage = Literal["stable", "preview"]
+Outcomes = Mapping[Mode, Result]
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+RESULTS: tuple[Result, ...] = get_args(Result)
+_SEVERITY: Mapping[Result, Severity | None] = {
+    "breaks": "error",
+    "silent": "error",
+    "specialises": "warning",
+    "unportable": "warning",
+    "fine": None,
+}
+
+
+def outcomes(*, export: Result, strict: Result, compiled: Result) -> Outcomes:
+    """What happens in each capture mode."""
+    return {"export": export, "export-strict": strict, "compile": compiled}
+
+
+def severity(found: Outcomes, modes: Iterable[Mode]) -> Severity | None:
+    """The worst severity over these modes; ``None`` where nothing happens in any."""
+    ranked: tuple[Severity | None, ...] = ("error", "warning")
+    severities = {_SEVERITY[found[mode]] for mode in modes}
+    return next((s for s in ranked if s in severities), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place where a rule holds.
+
+    Attributes:
+        site: The node to report.
+        message: What happens here, in one sentence without a final full stop.
+        variant: Name of the variant of the rule; empty for the rule's main form.
+        rewrite: The rewrite in the user's own names; the rule's where empty.
+    """
+
+    site: Site
+    message: str
+    variant: str = ""
+    rewrite: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A form of the hazard that ends otherwise than the rule's main form.
+
+    Attributes:
+        outcomes: What happens in each mode.
+        bad: A runnable example, as for the rule.
+        proof: How to see it; the rule's own way where ``None``.
+    """
+
+    outcomes: Outcomes
+    bad: str
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """Two examples that differ by as little as can be, on either side of the hazard's edge."""
+
+    bad: str
+    good: str
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """A check that would see the hazard, and what must hold for it to see it."""
+
+    check: str
+    precondition: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One kind of portability hazard.
 
+    Examples are the text of a file after the model-case convention (``build()``, ``inputs()``, ``inputs2()``), since
+    the linter imports no torch; the test-suite runs them.
+
     Attributes:
         code: ``EXP`` and three digits; the first digit is the family.
         name: Kebab-case name, as stable as the code.
         summary: What the hazard is, in one sentence without a final full stop.
         rewrite: The rewrite to show where a finding has no better one of its own.
-        severity: Severity of a finding that a check observed, where the check does not say otherwise.
+        severity: Severity of a finding that a check observed, where the check does not say otherwise. That of a
+            finding in source follows from the outcomes in the modes that were asked for.
         page: The explanation, Markdown; the docstring of the rule's file.
+        outcomes: What happens in each capture mode; empty for a rule that only a check can observe.
+        variants: Forms that end otherwise, by name.
+        bad: An example in which the rule holds.
+        good: A portable example close to it.
+        fixed: The bad example rewritten.
+        near: Pairs of near misses.
+        proof: How the suite sees what the outcomes claim.
+        observed_by: The checks that would see the hazard.
+        stage: ``stable`` rules are on by default.
+        events: The kinds of events that `match` wants.
+        match: Yields a `Match` for each place where the rule holds; ``None`` where only a check can observe it.
     """
 
     code: str
@@ -26,3 +123,22 @@ class Rule:
     rewrite: str
     severity: Severity
     page: str
+    outcomes: Outcomes = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    bad: str = ""
+    good: str = ""
+    fixed: str = ""
+    near: tuple[Near, ...] = ()
+    proof: Proof | None = None
+    observed_by: tuple[Observer, ...] = ()
+    stage: Stage = "stable"
+    events: tuple[type[Event], ...] = ()
+    match: Callable[[Any], Iterable[Match]] | None = None
+
+    def outcomes_of(self, variant: str) -> Outcomes:
+        """The outcomes of a variant; of the main form where the name is empty.
+
+        Raises:
+            KeyError: When the rule has no such variant.
+        """
+        return self.variants[variant].outcomes if variant else self.outcomes

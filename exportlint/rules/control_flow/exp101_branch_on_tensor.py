@@ -9,7 +9,43 @@ While a model is captured, tensors have no values, so there is nothing to decide
 buffers and constants as well.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Asked
+from exportlint.source.values import Number, the_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# These compare whole tensors and hand Python the answer.
+_COMPARISONS = ("equal", "allclose")
+
+
+def match(event: Asked) -> Iterator[Match]:
+    """A tensor was asked for its truth."""
+    compared = isinstance(event.value, Number) and event.value.how in _COMPARISONS
+    if the_tensor(event.value) is None and not compared:
+        return
+    what = "the content of tensors" if compared else "a tensor"
+    if event.by == "assert":
+        yield Match(
+            event.site, f"assert asks `{event.site.text}` for its truth, and it is {what}", "assert",
+            "Use torch._check, torch._assert_async or an assertion on shapes.",
+        )  # fmt: skip
+    elif event.by in ("in", "bool()"):
+        yield Match(event.site, f"`{event.site.text}` asks {what} for its truth")
+    else:
+        yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}")
+
+
+_GOOD = example("""
+    def forward(self, x):
+        return torch.where(x.sum() > 0, x * 2, x)
+""")
 
 RULE = Rule(
     code="EXP101",
@@ -18,4 +54,105 @@ RULE = Rule(
     rewrite="Use torch.where or torch.cond, or decide from shapes, dtypes or configuration instead.",
     severity="error",
     page=__doc__,
+    outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+    variants={
+        "assert": Variant(
+            outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
+            bad=example("""
+                def forward(self, x):
+                    assert (x > 0).all(), "positive input wanted"
+                    return torch.log(x)
+            """),
+        ),
+    },
+    bad=example("""
+        def forward(self, x):
+            if x.sum() > 0:
+                x = x * 2
+            return x
+    """),
+    good=_GOOD,
+    fixed=_GOOD,
+    near=(
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x * 2 if x.max() > 4 else x
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x * 2 if x.dim() > 4 else x
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    while not x.norm() > 9:
+                        x = x * 2
+                    return x
+            """),
+            good=example("""
+                def forward(self, x):
+                    while not x.ndim > 2:
+                        x = x[None]
+                    return x
+            """),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    return x + 1 if self.on else x
+                """,
+                init="self.on = torch.tensor(True)",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x + 1 if self.on else x
+                """,
+                init="self.on = bool(torch.tensor(True))",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x, mask=None):
+                    if mask is not None and torch.all(mask == 1):
+                        mask = None
+                    return x if mask is None else x * mask
+                """,
+                inputs="torch.ones(2, 4), torch.ones(2, 4)",
+            ),
+            good=example(
+                """
+                def forward(self, x, mask=None):
+                    if mask is not None and mask.dtype == torch.bool:
+                        mask = None
+                    return x if mask is None else x * mask
+                """,
+                inputs="torch.ones(2, 4), torch.ones(2, 4)",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, q, k):
+                    return q if torch.equal(q, k) else q + k
+                """,
+                inputs="torch.ones(2, 4), torch.ones(2, 4)",
+            ),
+            good=example(
+                """
+                def forward(self, q, k):
+                    return q if torch.is_same_size(q, k) else q + k
+                """,
+                inputs="torch.ones(2, 4), torch.ones(2, 4)",
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="capture"),),
+    events=(Asked,),
+    match=match,
 )

@@ -9,7 +9,98 @@ The number is unknown while the model is captured. `.item()` alone is captured a
 or a conversion that needs the number is not.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
+from exportlint.source.values import Number, Sequence, Tensor, TorchModule, Truth, Value, options, the_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COMPARISONS = ("equal", "allclose")
+_PACKING = ("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pad_packed_sequence")
+
+
+def match(event: Event) -> Iterator[Match]:
+    """Python needs a number that is in a tensor."""
+    if isinstance(event, Asked):
+        yield from _asked(event)
+    elif isinstance(event, Converted):
+        yield from _converted(event)
+    elif isinstance(event, Iterated):
+        yield from _iterated(event)
+    elif isinstance(event, Indexed):
+        yield from _indexed(event)
+    elif isinstance(event, Called) and event.name in _PACKING:
+        packed = event.name.endswith("pack_padded_sequence")
+        lengths = event.arguments[1:2] or tuple(v for k, v in event.keywords.items() if k == "lengths")
+        if packed and any(isinstance(v, Tensor) for v in lengths):
+            yield Match(event.site, "packing a sequence needs the lengths, which are in a tensor", "packing")
+
+
+def _number(value: Value) -> Number | None:
+    """The data-dependent number that the value is, or was decided by."""
+    for option in options(value):
+        if isinstance(option, Truth) and isinstance(option.of, Number):
+            return option.of
+        if isinstance(option, Number) and option.how not in _COMPARISONS:
+            return option
+    return None
+
+
+def _origin(number: Number) -> str:
+    if number.how in ("size", "numel"):
+        return "a size that depends on the content of a tensor"
+    return f"a number read out of a tensor (`{number.site.text}`)" if number.site else "a number read out of a tensor"
+
+
+def _asked(event: Asked) -> Iterator[Match]:
+    number = _number(event.value)
+    if number is not None:
+        variant = "assert" if event.by == "assert" else ""
+        yield Match(event.site, f"`{event.site.text}` is decided by {_origin(number)}", variant)
+
+
+def _converted(event: Converted) -> Iterator[Match]:
+    tensor, number = the_tensor(event.value), _number(event.value)
+    if event.to == "len":
+        if tensor is not None and tensor.counted:
+            yield Match(event.site, f"`{event.site.text}` is a length that depends on data", "conversion")
+        return
+    if tensor is None and number is None:
+        return
+    text = f"`{event.site.text}` needs the number that is in a tensor"
+    if event.to == "format":
+        yield Match(event.site, f"formatting `{event.site.text}` needs the number that is in a tensor", "format")
+    elif event.to in ("int", "float") or event.to.startswith("math."):
+        yield Match(event.site, text, "conversion")
+    elif event.to in ("max", "min") and number is not None and tensor is None:
+        yield Match(event.site, f"`{event.to}` compares {_origin(number)}", "conversion")
+
+
+def _iterated(event: Iterated) -> Iterator[Match]:
+    value = event.value
+    if isinstance(value, Tensor) and value.counted and event.by in ("for", "comprehension", "zip"):
+        yield Match(event.site, f"the loop runs over `{event.site.text}`, whose length depends on data")
+    elif isinstance(value, Sequence) and value.kind == "range" and isinstance(value.dim, Number):
+        yield Match(event.site, f"the loop runs as often as {_origin(value.dim)} says", "range")
+
+
+def _indexed(event: Indexed) -> Iterator[Match]:
+    tensor = the_tensor(event.index)
+    if tensor is None:
+        return
+    if isinstance(event.value, TorchModule) and event.value.parts:
+        yield Match(event.site, f"a container of modules is indexed by a tensor: `{event.site.text}`")
+    elif isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
+        yield Match(event.site, f"a Python {event.value.kind} is indexed by a tensor: `{event.site.text}`")
+    elif isinstance(event.value, Tensor) and tensor.scalar is True and not tensor.boolean:
+        yield Match(event.site, f"`{event.site.text}` indexes with a tensor of no dimension", "scalar index")
+
 
 RULE = Rule(
     code="EXP102",
@@ -18,4 +109,166 @@ RULE = Rule(
     rewrite="Keep the number in a tensor, or constrain it with torch._check before it is used.",
     severity="error",
     page=__doc__,
+    outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+    variants={
+        "assert": Variant(
+            outcomes=outcomes(export="fine", strict="fine", compiled="fine"),
+            bad=example("""
+                def forward(self, x):
+                    assert x.sum().item() > 0
+                    return torch.log(x)
+            """),
+        ),
+        "conversion": Variant(
+            outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x * int(n)
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        "format": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example("""
+                def forward(self, x):
+                    label = f"mean={x.mean():.3f}"
+                    return x if label.startswith("mean") else -x
+            """),
+        ),
+        "range": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    for _ in range(n.item()):
+                        x = x * 2
+                    return x
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        "scalar index": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, level):
+                    return x + self.table[level]
+                """,
+                init='self.register_buffer("table", torch.tensor([0.5, -0.5, 2.0]))',
+                inputs="torch.ones(3), torch.tensor(1)",
+            ),
+        ),
+        "packing": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x, lengths):
+                    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+                    return self.rnn(packed)[1]
+                """,
+                init="self.rnn = nn.GRU(4, 3, batch_first=True)",
+                imports="from torch.nn.utils.rnn import pack_padded_sequence",
+                inputs="torch.ones(3, 5, 4), torch.tensor([5, 3, 2])",
+            ),
+        ),
+    },
+    bad=example("""
+        def forward(self, x):
+            mean = x.mean().item()
+            if mean > 0.5:
+                return x - mean
+            return x + mean
+    """),
+    good=example("""
+        def forward(self, x):
+            mean = x.mean().item()
+            return x - mean
+    """),
+    fixed=example("""
+        def forward(self, x):
+            mean = x.mean()
+            return torch.where(mean > 0.5, x - mean, x + mean)
+    """),
+    near=(
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    rows = (x[:, 0] > 2).nonzero()
+                    return x * 2 if rows.shape[0] == 0 else x
+            """),
+            good=example("""
+                def forward(self, x):
+                    rows = (x[:, 0] > 2).nonzero()
+                    return x * 2 if rows.shape[1] == 0 else x
+            """),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x, which):
+                    return self.layers[which](x)
+                """,
+                init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
+                inputs="torch.ones(2, 4), torch.tensor(1)",
+            ),
+            good=example(
+                """
+                def forward(self, x, which: int):
+                    return self.layers[which](x)
+                """,
+                init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
+                inputs="torch.ones(2, 4), 1",
+            ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    total = x.new_zeros(4)
+                    for i in (x.sum(1) > 0).nonzero():
+                        total = total + x[i][0]
+                    return total
+            """),
+            good=example("""
+                def forward(self, x):
+                    total = x.new_zeros(4)
+                    for i in (x.sum(1) > 0).long():
+                        total = total + x[i][0]
+                    return total
+            """),
+        ),
+        Near(
+            variant="conversion",
+            bad=example("""
+                def forward(self, x):
+                    return x * max(1.0, x.mean().item())
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x * max(1.0, x.dim())
+            """),
+        ),
+        Near(
+            variant="conversion",
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x[:, : int(n)].sum(1)
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+            good=example(
+                """
+                def forward(self, x, n):
+                    return x[:, : n.item()].sum(1)
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="capture"),),
+    events=(Asked, Converted, Iterated, Indexed, Called),
+    match=match,
 )

@@ -6,10 +6,30 @@ that follow the inputs.
 
 ## Why it matters
 The result is made on the default device, the CPU. The model runs and exports there, and fails or computes on the wrong
-device everywhere else.
+device everywhere else. A result without dimensions, or one that only indexes, is portable and is not reported.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Met
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def match(event: Met) -> Iterator[Match]:
+    """A tensor that this call made on the default device meets one that follows the inputs."""
+    stray = event.stray
+    if stray.placement == "default" and not stray.home:
+        yield Match(
+            event.site,
+            f"`{event.site.text}` makes a tensor on the default device, and it meets tensors that follow the inputs",
+        )
+
 
 RULE = Rule(
     code="EXP202",
@@ -18,4 +38,62 @@ RULE = Rule(
     rewrite="Pass the device of a tensor at hand: device=x.device, or use x.new_zeros and its like.",
     severity="warning",
     page=__doc__,
+    outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
+    bad=example(
+        """
+        def forward(self, x):
+            return x * torch.arange(x.size(1))
+        """,
+        inputs="torch.ones(2, 4)",
+    ),
+    good=example("""
+        def forward(self, x):
+            return x * torch.tensor(0.5)
+    """),
+    fixed=example("""
+        def forward(self, x):
+            return x * torch.arange(x.size(1), device=x.device)
+    """),
+    near=(
+        Near(
+            bad=example(
+                """
+                def forward(self, h, lengths):
+                    return h.index_select(0, torch.arange(h.size(0))) * lengths[:, None]
+                """,
+                inputs="torch.ones(2, 4), torch.tensor([1, 2])",
+            ),
+            good=example(
+                """
+                def forward(self, h, lengths):
+                    return h[torch.arange(h.size(0))] * lengths[:, None]
+                """,
+                inputs="torch.ones(2, 4), torch.tensor([1, 2])",
+            ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x + torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x.dtype)
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x + torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x)
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x + torch.FloatTensor(4).zero_()
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x + x.new_empty(4).zero_()
+            """),
+        ),
+    ),
+    proof="second device",
+    observed_by=(Observer(check="device"),),
+    events=(Met,),
+    match=match,
 )

@@ -5,10 +5,45 @@ Reports a tensor used in `forward` that is kept as a plain attribute of a module
 
 ## Why it matters
 `module.to(device)` moves parameters and buffers only. The plain tensor stays on the device where it was made, is
-missing from the state dict, and is baked into the exported program as a constant.
+missing from the state dict, and is baked into the exported program as a constant. One that `forward` also writes to
+cannot be lowered: `run_decompositions` refuses a constant that changes.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Changed, Event, Met
+from exportlint.source.values import Tensor, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def match(event: Event) -> Iterator[Match]:
+    """A tensor that is kept outside of the state meets one that follows the inputs, or is written to."""
+    if isinstance(event, Met) and event.stray.home:
+        kind, _, name = event.stray.home.partition(" ")
+        named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
+        yield Match(
+            event.site,
+            f"`{named}` is a plain tensor, which .to() does not move, and it meets tensors that follow the inputs",
+            rewrite=f'Register it: self.register_buffer("{name}", ..., persistent=False).',
+        )
+    elif isinstance(event, Changed) and event.how == "item" and event.origin is not None and _is_plain(event.old):
+        yield Match(
+            event.origin,
+            f"`self.{event.name}` is a plain tensor, and forward writes to it at line {event.site.line}",
+            "written",
+            rewrite=f'Register it: self.register_buffer("{event.name}", ..., persistent=False).',
+        )
+
+
+def _is_plain(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.kept.startswith("attribute")
+
 
 RULE = Rule(
     code="EXP203",
@@ -17,4 +52,73 @@ RULE = Rule(
     rewrite="Register it: self.register_buffer(name, tensor, persistent=False).",
     severity="warning",
     page=__doc__,
+    outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
+    variants={
+        "written": Variant(
+            outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    self.cache = self.cache.to(x)
+                    self.cache[:2] = x
+                    return self.cache * 2
+                """,
+                init="self.cache = torch.zeros(4, 4)",
+            ),
+            proof="reload",
+        ),
+    },
+    bad=example(
+        """
+        def forward(self, x):
+            return x * self.scale
+        """,
+        init="self.scale = torch.arange(4.0)",
+    ),
+    good=example(
+        """
+        def forward(self, x):
+            return x * self.scale
+        """,
+        init="self.scale = torch.tensor(4.0)",
+    ),
+    fixed=example(
+        """
+        def forward(self, x):
+            return x * self.scale
+        """,
+        init='self.register_buffer("scale", torch.arange(4.0), persistent=False)',
+    ),
+    near=(
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    return x - MEAN.to(dtype=x.dtype)
+                """,
+                above="MEAN = torch.tensor([0.1, 0.2, 0.3, 0.4])",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x - MEAN.to(device=x.device)
+                """,
+                above="MEAN = torch.tensor([0.1, 0.2, 0.3, 0.4])",
+            ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x, offset=torch.ones(4)):
+                    return x + offset
+            """),
+            good=example("""
+                def forward(self, x, offset=torch.ones(())):
+                    return x + offset
+            """),
+        ),
+    ),
+    proof="second device",
+    observed_by=(Observer(check="device"),),
+    events=(Met, Changed),
+    match=match,
 )

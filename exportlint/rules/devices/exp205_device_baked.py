@@ -5,8 +5,8 @@ Names the tensors whose device follows the inputs in the source, as it should, a
 nevertheless makes on the device of the export.
 
 ## Why it matters
-`torch.export` bakes every device, good or bad. Such a program fails after `.to(...)`; `move_to_device_pass` rewrites it.
-Nothing is wrong with the source, so this is information only.
+`torch.export` bakes every device, good or bad. Such a program fails after `.to(...)`; `move_to_device_pass` rewrites
+it. Nothing is wrong with the source, so this is information only.
 """
 
 from exportlint.rules.base import Rule

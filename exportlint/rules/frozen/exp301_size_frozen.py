@@ -7,9 +7,135 @@ loop over the dimension, a comparison with a constant.
 ## Why it matters
 The program is then right for the example's size only. With `Dim.DYNAMIC` or a named `Dim` the export fails; with
 `Dim.AUTO` it succeeds and the size is silently a constant.
+
+Which dimensions vary is taken from the file's own model case (a second example of another size, or dynamic shapes);
+without one, only spellings that pin any dimension are reported.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
+from exportlint.source.facts import facts
+from exportlint.source.values import Const, Sequence, Size, Static, Tensor, TorchModule, Truth, Value, options, sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_SYMBOLIC = ("math.ceil", "math.floor", "math.prod", "math.trunc")
+_PIECES = ("torch.split", "torch.unbind", ".split", ".unbind")
+_RESHAPES = (".view", ".reshape", "torch.reshape")
+
+
+def match(event: Event) -> Iterator[Match]:
+    """A size that varies is needed as a number."""
+    yield from _MATCHERS[type(event)](event)
+
+
+def _varying(value: Value) -> bool:
+    return any(isinstance(v, Size) and v.varies for v in options(value))
+
+
+def _requested(values: tuple[Value, ...]) -> bool:
+    """Whether a model case says that one of these sizes varies."""
+    return any(s.dynamic is True for s in sizes(values))
+
+
+def _converted(event: Converted) -> Iterator[Match]:
+    value = event.value
+    if isinstance(value, Tensor) and event.to == "len":
+        first = value.dims[0] if value.dims else Size(dim=0)
+        if _varying(first):
+            yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number")
+        return
+    if not _varying(value):
+        return
+    if event.to == "repeat":
+        yield Match(event.site, f"`{event.site.text}` repeats a Python list as often as a dynamic size says")
+    elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
+        yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number")
+
+
+def _iterated(event: Iterated) -> Iterator[Match]:
+    value = event.value
+    if isinstance(value, Sequence) and value.kind == "range" and _varying(value.dim):
+        yield Match(event.site, f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`")
+    elif isinstance(value, Tensor) and event.by != "unpacking" and not value.counted:
+        known = value.dims is not None and bool(value.dims)
+        if known and _requested((value.dims or ())[:1]):
+            yield Match(event.site, f"the loop runs over a dynamic dimension: `{event.site.text}`")
+
+
+def _called(event: Called) -> Iterator[Match]:
+    given = (*event.arguments, *event.keywords.values())
+    if event.name in _PIECES and isinstance(event.result, Sequence) and _requested((event.result.dim,)):
+        yield Match(event.site, f"`{event.site.text}` cuts a dynamic dimension into a number of pieces")
+    elif event.name.startswith("numpy.") and event.name != "numpy.prod" and _varying_any(given):
+        yield Match(event.site, f"`{event.site.text}` hands a size to numpy, which makes a number of it")
+    elif event.name == "torch.linspace" and _requested(given):
+        yield Match(event.site, f"`{event.site.text}` needs the number of steps")
+    elif event.name in _RESHAPES:
+        yield from _reshaped(event)
+    elif any(isinstance(v, Truth) and isinstance(v.of, Size) for k, v in event.keywords.items() if k == "is_causal"):
+        yield Match(
+            event.site, f"`{event.site.text}` is given a symbolic bool where torch wants a bool", "symbolic bool"
+        )
+    elif isinstance(event.receiver, TorchModule) and facts().modules.get(event.receiver.name) == "recurrent":
+        first = event.arguments[0] if event.arguments else None
+        dims = first.dims or () if isinstance(first, Tensor) else ()
+        both = len(dims) == 3 and all(isinstance(d, Size) and d.dynamic is True for d in dims[:2])
+        text = f"`{event.site.text}` unrolls its time dimension" if both else f"`{event.site.text}` is not compiled"
+        yield Match(event.site, text, "recurrent" if both else "recurrent module")
+
+
+def _varying_any(values: tuple[Value, ...]) -> bool:
+    return any(s.varies for s in sizes(values))
+
+
+def _reshaped(event: Called) -> Iterator[Match]:
+    base = event.receiver if event.name.startswith(".") else (event.arguments or (None,))[0]
+    wanted = event.arguments if event.name.startswith(".") else event.arguments[1:]
+    if len(wanted) == 1 and isinstance(wanted[0], Sequence):
+        wanted = wanted[0].items or ()
+    fixed = wanted and all(isinstance(w, (Const, Static)) and w != Const(-1) for w in wanted)
+    known = all(isinstance(w, Const) or (isinstance(w, Static) and w.of == "int") for w in wanted)
+    if fixed and known and isinstance(base, Tensor) and base.dims and _requested(base.dims):
+        yield Match(event.site, f"`{event.site.text}` names every size, so the dynamic one becomes a constant")
+
+
+def _indexed(event: Indexed) -> Iterator[Match]:
+    if not isinstance(event.value, Tensor) or not event.value.dims:
+        return
+    indices = event.index.items if isinstance(event.index, Sequence) and event.index.kind == "tuple" else (event.index,)
+    for dim, position in zip(event.value.dims, indices or (), strict=False):
+        if not isinstance(position, Sequence) or position.kind != "slice" or not position.items:
+            continue
+        bounds = [b for b in position.items[:2] if isinstance(b, Const) and isinstance(b.value, int)]
+        upper = position.items[1]
+        pinned = isinstance(upper, Const) and isinstance(upper.value, int) and upper.value > 0
+        if pinned and bounds and isinstance(dim, Size) and dim.dynamic is True:
+            yield Match(event.site, f"`{event.site.text}` keeps the example's side of the bound", "slice")
+
+
+def _asked(event: Asked) -> Iterator[Match]:
+    value = event.value
+    size = value.of if isinstance(value, Truth) else None
+    if isinstance(size, Size) and size.dynamic is True and size.example in (0, 1):
+        text = f"`{event.site.text}` is decided by a dimension that is {size.example} in the example"
+        yield Match(event.site, text, "example of one")
+
+
+_MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
+    Converted: _converted,
+    Iterated: _iterated,
+    Called: _called,
+    Indexed: _indexed,
+    Asked: _asked,
+}
+_INPUTS = {"inputs": "torch.ones(3, 4)", "inputs2": "torch.ones(5, 4)"}
 
 RULE = Rule(
     code="EXP301",
@@ -21,4 +147,106 @@ RULE = Rule(
     ),
     severity="warning",
     page=__doc__,
+    outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
+    variants={
+        "number": Variant(
+            outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),
+            bad=example("def forward(self, x):\n    return x.reshape(int(x.shape[0]) * 2, 2)", **_INPUTS),
+        ),
+        "slice": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
+            bad=example(
+                "def forward(self, x):\n    return x[:4] * 2", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+            ),
+        ),
+        "symbolic bool": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    return F.scaled_dot_product_attention(x, x, x, is_causal=x.shape[1] > 1)
+                """,
+                imports="import torch.nn.functional as F",
+                inputs="torch.ones(2, 3, 4)",
+                inputs2="torch.ones(2, 5, 4)",
+            ),
+        ),
+        "recurrent": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="breaks"),
+            bad=example(
+                "def forward(self, x):\n    return self.rnn(x)[0]",
+                init="self.rnn = nn.LSTM(4, 3, batch_first=True)",
+                inputs="torch.ones(2, 5, 4)",
+                inputs2="torch.ones(3, 7, 4)",
+            ),
+        ),
+        "recurrent module": Variant(
+            outcomes=outcomes(export="fine", strict="fine", compiled="breaks"),
+            bad=example(
+                "def forward(self, x):\n    return self.rnn(x)[0]",
+                init="self.rnn = nn.LSTM(4, 3, batch_first=True)",
+                inputs="torch.ones(2, 5, 4)",
+                inputs2="torch.ones(3, 5, 4)",
+            ),
+        ),
+        "example of one": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
+            bad=example(
+                "def forward(self, x):\n    return x * 10 if x.shape[0] == 1 else x",
+                inputs="torch.ones(1, 4)",
+                inputs2="torch.ones(3, 4)",
+            ),
+        ),
+    },
+    bad=example("def forward(self, x):\n    return torch.stack([x[i] * i for i in range(x.shape[0])])", **_INPUTS),
+    good=example("def forward(self, x):\n    return torch.stack([x[:, i] * i for i in range(x.shape[1])])", **_INPUTS),
+    fixed=example(
+        """
+        def forward(self, x):
+            return x * torch.arange(x.shape[0], device=x.device)[:, None]
+        """,
+        **_INPUTS,
+    ),
+    near=(
+        Near(
+            bad=example("def forward(self, x):\n    return sum(row for row in x)", **_INPUTS),
+            good=example("def forward(self, x):\n    return sum(row for row in x.T)", **_INPUTS),
+        ),
+        Near(
+            bad=example("def forward(self, x):\n    return torch.stack(x.unbind(0))", **_INPUTS),
+            good=example("def forward(self, x):\n    return torch.stack(x.unbind(1))", **_INPUTS),
+        ),
+        Near(
+            variant="number",
+            bad=example(
+                "def forward(self, x):\n    return x * math.sqrt(x.shape[0])", imports="import math", **_INPUTS
+            ),
+            good=example(
+                "def forward(self, x):\n    return x * math.ceil(x.shape[0])", imports="import math", **_INPUTS
+            ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x * np.array(x.shape).max()", imports="import numpy as np", **_INPUTS
+            ),
+            good=example("def forward(self, x):\n    return x * max(x.shape[0], 3)", **_INPUTS),
+        ),
+        Near(
+            bad=example("def forward(self, x):\n    return x.reshape(3, 2, 2) * 2", **_INPUTS),
+            good=example("def forward(self, x):\n    return x.reshape(-1, 2, 2) * 2", **_INPUTS),
+        ),
+        Near(
+            variant="slice",
+            bad=example(
+                "def forward(self, x):\n    return x[:4]", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+            ),
+            good=example(
+                "def forward(self, x):\n    return x[1:-1]", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="shapes", precondition="the dimension is dynamic"),),
+    events=(Converted, Iterated, Called, Indexed, Asked),
+    match=match,
 )

@@ -1,14 +1,40 @@
 """# cache-grown-by-length (EXP302)
 
 ## What it does
-Reports a table that `forward` keeps on `self`, in a global or in a cache, and rebuilds when the length changes or grows.
+Reports a table that `forward` keeps on `self`, in a global or in a cache, and rebuilds when the length changes or
+grows.
 
 ## Why it matters
 The capture sees one length. The program keeps the table of that length, or the comparison pins the dimension to the
 example's side; the cached tensor is also left behind in the eager model, on the device of the first call.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called, Carried, Event
+from exportlint.source.values import Size, Tensor, options, sizes, the_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def match(event: Event) -> Iterator[Match]:
+    """State derived from a size is kept for the next call."""
+    if isinstance(event, Carried):
+        change = event.change
+        sized = any(isinstance(v, Size) or (isinstance(v, Tensor) and v.sized) for v in options(change.value))
+        if sized and change.how == "set":
+            where = f"self.{change.name}" if change.owner is not None else change.name
+            yield Match(event.site, f"`{where}` keeps what was made for one size, and the next call reads it")
+    elif isinstance(event, Called) and event.name == "functools.lru_cache":
+        keyed = sizes((*event.arguments, *event.keywords.values()))
+        if keyed and the_tensor(event.result) is not None:
+            yield Match(event.site, f"`{event.site.text}` caches a tensor by the size of an input", "lru_cache")
+
 
 RULE = Rule(
     code="EXP302",
@@ -17,4 +43,84 @@ RULE = Rule(
     rewrite="Compute the table in forward, or make it once for the largest length and slice it.",
     severity="warning",
     page=__doc__,
+    outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
+    variants={
+        "lru_cache": Variant(
+            outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    return x + table(x.shape[1], x.device)
+                """,
+                imports="import functools",
+                above="""
+                @functools.lru_cache
+                def table(length, device):
+                    return torch.arange(length, device=device)
+                """,
+                inputs="torch.ones(2, 4)",
+                inputs2="torch.ones(2, 7)",
+            ),
+        ),
+    },
+    bad=example(
+        """
+        def forward(self, x):
+            if x.shape[1] != self.length:
+                self.length = x.shape[1]
+                self.table = torch.arange(x.shape[1], device=x.device)
+            return x + self.table
+        """,
+        init="""
+        self.length = None
+        self.table = None
+        """,
+        inputs="torch.ones(2, 4)",
+        inputs2="torch.ones(2, 7)",
+    ),
+    good=example(
+        """
+        def forward(self, x):
+            self.length = x.shape[1]
+            return x + torch.arange(self.length, device=x.device)
+        """,
+        inputs="torch.ones(2, 4)",
+        inputs2="torch.ones(2, 7)",
+    ),
+    fixed=example(
+        """
+        def forward(self, x):
+            return x + torch.arange(x.shape[1], device=x.device)
+        """,
+        inputs="torch.ones(2, 4)",
+        inputs2="torch.ones(2, 7)",
+    ),
+    near=(
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    if x.shape[1] > self.table.shape[0]:
+                        self.table = torch.arange(2 * x.shape[1], device=x.device)
+                    return x + self.table[: x.shape[1]]
+                """,
+                init="self.table = torch.arange(2)",
+                inputs="torch.ones(2, 4)",
+                inputs2="torch.ones(2, 20)",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    table = torch.arange(2 * x.shape[1], device=x.device)
+                    return x + table[: x.shape[1]]
+                """,
+                inputs="torch.ones(2, 4)",
+                inputs2="torch.ones(2, 20)",
+            ),
+        ),
+    ),
+    proof="second call",
+    observed_by=(Observer(check="shapes", precondition="the dimension is dynamic"),),
+    events=(Carried, Called),
+    match=match,
 )

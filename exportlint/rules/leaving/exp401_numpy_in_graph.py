@@ -4,10 +4,41 @@
 Reports numpy functions on tensors, `.numpy()` and `numpy.asarray(tensor)` in code that runs under capture.
 
 ## Why it matters
-While a model is captured, tensors have no values to hand over: the capture fails, or the result is baked as a constant.
+While a model is captured, tensors have no values to hand over: the capture fails. TorchDynamo (strict export and
+`torch.compile`) traces numpy, so there only a Python number that is read out of the array breaks.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Asked, Called, Converted, Event
+from exportlint.source.values import Array, Tensor, options, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def match(event: Event) -> Iterator[Match]:
+    """A tensor is handed to numpy, or a number is read out of an array that a tensor was handed to."""
+    if isinstance(event, Called):
+        given = (*event.arguments, *event.keywords.values())
+        if event.name == ".numpy" and isinstance(event.receiver, Tensor):
+            yield Match(event.site, f"`{event.site.text}` hands the values of a tensor to numpy")
+        elif event.name.startswith("numpy.") and tensors(given):
+            yield Match(event.site, f"`{event.name}` is handed a tensor")
+    elif isinstance(event, (Converted, Asked)):
+        read = not isinstance(event, Converted) or event.to in ("int", "float", "format")
+        for option in options(event.value):
+            if isinstance(option, Array) and option.site is not None and not option.of_size and read:
+                yield Match(
+                    option.site,
+                    f"a number is read out of the numpy array of a tensor at line {event.site.line}",
+                    "number",
+                )
+
 
 RULE = Rule(
     code="EXP401",
@@ -16,4 +47,53 @@ RULE = Rule(
     rewrite="Use the torch function of the same name.",
     severity="error",
     page=__doc__,
+    outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
+    variants={
+        "number": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example("""
+                def forward(self, x):
+                    counts = x.detach().numpy()
+                    return x * int(counts[0, 0])
+            """),
+        ),
+    },
+    bad=example("""
+        def forward(self, x):
+            return torch.from_numpy(x.detach().numpy()) + 1
+    """),
+    good=example(
+        """
+        def forward(self, x):
+            return x * self.scale
+        """,
+        imports="import numpy as np",
+        init="self.scale = float(np.sqrt(4))",
+    ),
+    fixed=example("""
+        def forward(self, x):
+            return x.detach() + 1
+    """),
+    near=(
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    return torch.as_tensor(np.tanh(x))
+                """,
+                imports="import numpy as np",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x * np.tanh(4)
+                """,
+                imports="import numpy as np",
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="capture"),),
+    events=(Called, Converted, Asked),
+    match=match,
 )

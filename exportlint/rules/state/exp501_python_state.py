@@ -7,7 +7,44 @@ Reports counters, appended lists and attributes that `forward` changes and that 
 The program keeps the value of the one call that was captured. Its second call repeats the first.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Carried
+from exportlint.source.values import NONE, Const, Number, Size, Static, Tensor, Value, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONTAINER = frozenset({"append", "extend", "insert", "add", "update", "appendleft", "item", "setdefault"})
+
+
+def match(event: Carried) -> Iterator[Match]:
+    """State that the call changed is read by the next one."""
+    change = event.change
+    where = f"self.{change.name}" if change.owner is not None else change.name
+    if change.how in _CONTAINER:
+        yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
+        return
+    found = options(change.value)
+    if any(_is_size(v) for v in found) or not any(_is_state(v) for v in found):
+        return
+    buffer = change.how == "set" and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
+    yield Match(event.site, f"`{where}` is changed here, and the next call reads it", "buffer" if buffer else "")
+
+
+def _is_size(value: Value) -> bool:
+    return isinstance(value, Size) or (isinstance(value, Tensor) and value.sized)
+
+
+def _is_state(value: Value) -> bool:
+    if isinstance(value, Tensor):
+        return value.fed  # one that no input fed is the same in every call
+    return isinstance(value, (Const, Static, Number)) and value != NONE
+
 
 RULE = Rule(
     code="EXP501",
@@ -16,4 +53,109 @@ RULE = Rule(
     rewrite="Keep the state in a registered buffer and update it in place, or pass it in and return it.",
     severity="warning",
     page=__doc__,
+    outcomes=outcomes(export="silent", strict="silent", compiled="fine"),
+    variants={
+        "buffer": Variant(
+            outcomes=outcomes(export="fine", strict="silent", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+                    return x - self.mean
+                """,
+                init='self.register_buffer("mean", torch.zeros(4))',
+            ),
+        ),
+    },
+    bad=example(
+        """
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+        """,
+        init="self.calls = 0",
+    ),
+    good=example(
+        """
+        def forward(self, x):
+            self.calls = 1
+            return x * self.calls
+        """,
+        init="self.calls = 0",
+    ),
+    fixed=example(
+        """
+        def forward(self, x):
+            self.calls.add_(1)
+            return x * self.calls
+        """,
+        init='self.register_buffer("calls", torch.zeros(()))',
+    ),
+    near=(
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    global CALLS
+                    CALLS += 1
+                    return x * CALLS
+                """,
+                above="CALLS = 0",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    calls = CALLS
+                    calls += 1
+                    return x * calls
+                """,
+                above="CALLS = 0",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    self.seen.append(x)
+                    return x * len(self.seen)
+                """,
+                init="self.seen = []",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    self.seen = []
+                    self.seen.append(x)
+                    return x * len(self.seen)
+                """,
+                init="self.seen = []",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    if not hasattr(self, "first"):
+                        self.register_buffer("first", x.mean(0))
+                    return x - self.first
+                """,
+                inputs="torch.ones(2, 4)",
+                inputs2="torch.ones(2, 4) * 3",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    if not hasattr(self, "first"):
+                        return x
+                    return x - self.first
+                """,
+                inputs="torch.ones(2, 4)",
+                inputs2="torch.ones(2, 4) * 3",
+            ),
+        ),
+    ),
+    proof="second call",
+    observed_by=(Observer(check="state"), Observer(check="parity")),
+    events=(Carried,),
+    match=match,
 )

@@ -1,0 +1,59 @@
+"""Runnable examples, written short: a file after the model-case convention around a few lines that matter."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+_FILE = """\
+import torch
+from torch import nn
+{imports}
+{above}
+class Net(nn.Module):
+{init}
+{forward}
+
+def build():
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def inputs():
+    return ({inputs},)
+
+
+def inputs2():
+    return ({inputs2},)
+"""
+
+
+def example(
+    forward: str,
+    *,
+    init: str = "",
+    inputs: str = "torch.ones(2, 4)",
+    inputs2: str = "",
+    imports: str = "",
+    above: str = "",
+) -> str:
+    """The text of a file whose module ``Net`` has this forward.
+
+    Args:
+        forward: The method, from its ``def`` on; further methods may follow.
+        init: Statements of ``__init__``, after the call of the base class.
+        inputs: The arguments of the example call, separated by commas.
+        inputs2: Those of a second call; the same where empty.
+        imports: Further import lines.
+        above: Definitions above the class.
+    """
+    body = indent(dedent(init).strip(), "        ")
+    method = f"    def __init__(self):\n        super().__init__()\n{body}\n" if body else ""
+    text = _FILE.format(
+        imports=dedent(imports).strip(),
+        above=f"\n{dedent(above).strip()}\n\n" if above else "",
+        init=method,
+        forward=indent(dedent(forward).strip(), "    ") + "\n",
+        inputs=inputs,
+        inputs2=inputs2 or inputs,
+    )
+    return text.replace("\n\n\n\n", "\n\n\n").replace("class Net(nn.Module):\n\n", "class Net(nn.Module):\n")

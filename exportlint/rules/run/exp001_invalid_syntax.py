@@ -1,0 +1,24 @@
+"""# invalid-syntax (EXP001)
+
+## What it does
+Reports a file that cannot be read as Python: invalid syntax, an encoding that does not fit, a null byte.
+
+## Why it matters
+Nothing in such a file can be judged. The other files are checked nevertheless.
+"""
+
+from exportlint.rules.base import Rule, outcomes
+
+RULE = Rule(
+    code="EXP001",
+    name="invalid-syntax",
+    summary="The file cannot be read as Python, so nothing in it was checked",
+    rewrite="Mend the syntax, or the encoding that the file declares.",
+    severity="error",
+    page=__doc__,
+    outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+    bad="def forward(self, x)\n    return x\n",
+    good="def forward(self, x):\n    return x\n",
+    fixed="def forward(self, x):\n    return x\n",
+    proof="run",
+)

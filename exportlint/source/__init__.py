@@ -1,0 +1,1 @@
+"""The source analyzer: from files to findings, without running or importing what it reads."""

@@ -1,0 +1,215 @@
+"""``value.name``: reading and binding attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from exportlint.source import tensors
+from exportlint.source.events import Changed
+from exportlint.source.facts import facts
+from exportlint.source.parameters import Arguments
+from exportlint.source.project import canonical
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Class,
+    Const,
+    Device,
+    Dict,
+    External,
+    Function,
+    Instance,
+    Method,
+    Module,
+    Sequence,
+    Shape,
+    Static,
+    Super,
+    Tensor,
+    TorchModule,
+    Value,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import libcst as cst
+
+    from exportlint.source.index import ClassEntry, FunctionEntry
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+_TENSOR_SELF = frozenset({"data", "T", "mT", "H", "mH", "real", "imag", "grad"})
+_TENSOR_STATIC = frozenset({
+    "dtype", "ndim", "layout", "requires_grad", "is_cuda", "is_cpu", "is_meta", "is_mps", "is_xpu", "is_sparse",
+    "is_quantized", "is_leaf", "is_nested", "itemsize", "names",
+})  # fmt: skip
+_PROPERTIES = ("property", "cached_property", "functools.cached_property")
+
+
+def get(it: Interpreter, base: Value, node: cst.Attribute, state: State) -> Value:
+    """The value of an attribute expression of which the base is known."""
+    name = node.attr.value
+    return join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
+
+
+def _of(it: Interpreter, base: Value, name: str, state: State) -> Value:
+    reader = _READERS.get(type(base))
+    return UNKNOWN if reader is None else reader(it, base, name, state)
+
+
+def _of_tensor(it: Interpreter, base: Tensor, name: str, state: State) -> Value:
+    if name == "shape":
+        return tensors.shape(base)
+    if name == "device":
+        kept = base.kept.removeprefix("device ") if base.placement == "literal" else ""
+        return Device(base.placement, kept, base.site)
+    if name in _TENSOR_STATIC:
+        return Static(name)
+    if name == "data":
+        return base
+    if name in _TENSOR_SELF:
+        return replace(base, dims=None, kept="")
+    return Method(base, name)
+
+
+def _of_device(it: Interpreter, base: Device, name: str, state: State) -> Value:
+    if name == "type":
+        return Device(base.placement, base.name, base.site)
+    return Static("int") if name == "index" else UNKNOWN
+
+
+def _of_torch_module(it: Interpreter, base: TorchModule, name: str, state: State) -> Value:
+    if name in ("weight", "bias", "in_proj_weight", "in_proj_bias", "running_mean", "running_var"):
+        return Tensor("follows", kept="parameter")
+    return Const(False) if name == "training" else Method(base, name)
+
+
+def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Value:
+    """An attribute of an object: bound in this call, by ``__init__``, by a property, or by its class."""
+    initial = it.initial(base, name)
+    key = (base.key, name)
+    if key in state.heap or initial is not None:
+        return it.read(key, UNKNOWN if initial is None else initial, state)
+    entry = it.project.method(base.cls, name)
+    if entry is not None:
+        return _bound(it, entry, base, state)
+    inherited = _class_attribute(it, base.cls, name, state)
+    if inherited is None and base.module and name == "training":
+        inherited = Const(False)
+    if inherited is None and any(name in c.written for c in it.project.lineage(base.cls)[0]):
+        inherited = it.read(key, UNKNOWN, state)
+    return Method(base, name) if inherited is None else inherited
+
+
+def _bound(it: Interpreter, entry: FunctionEntry, base: Instance, state: State) -> Value:
+    """A method, or the value of a property."""
+    bound = it.function(entry, base)
+    if not any(d.endswith(_PROPERTIES) for d in entry.decorators):
+        return bound
+    return it.invoke(bound, Arguments(), state) if isinstance(bound, Function) else UNKNOWN
+
+
+def _class_attribute(it: Interpreter, cls: ClassEntry, name: str, state: State) -> Value | None:
+    """What the body of the class, or of a base, binds the name to."""
+    for each in it.project.lineage(cls)[0]:
+        extent = each.attributes.get(name)
+        if extent is not None:
+            key = (id(extent), name)
+            if key not in it.globals:
+                it.globals[key] = UNKNOWN
+                it.globals[key] = it.statement_value(extent, name)
+            return it.globals[key]
+    return None
+
+
+def _of_class(it: Interpreter, base: Class, name: str, state: State) -> Value:
+    cls = base.entry
+    entry = it.project.method(cls, name)
+    if entry is not None:
+        return it.function(entry, base if "classmethod" in entry.decorators else None)
+    found = _class_attribute(it, cls, name, state)
+    return Method(base, name) if found is None else found
+
+
+def _of_super(it: Interpreter, base: Super, name: str, state: State) -> Value:
+    cls = base.instance.cls if isinstance(base.instance, Instance) else base.cls
+    entry = it.project.method(cls, name, base.cls)
+    return Method(base.instance, name) if entry is None else it.function(entry, base.instance)
+
+
+def put(it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value, state: State) -> None:
+    """Bind an attribute of an object."""
+    if not isinstance(base, Instance):
+        return
+    initial = it.initial(base, name)
+    slot = state.heap.get((base.key, name))
+    old = slot.value if slot is not None else initial
+    old = UNKNOWN if old is None else old
+    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, "set")
+    it.write((base.key, name), change, state)
+
+
+def at_home(value: Value, old: Value, name: str) -> Value:
+    """The value as an attribute: a new tensor is a plain one, a parameter or buffer stays what it is."""
+    if isinstance(value, Tensor):
+        if isinstance(old, Tensor) and old.kept in ("parameter", "buffer"):
+            return replace(value, kept=old.kept, placement="follows", site=None)
+        if value.kept.startswith("attribute") or not value.kept or value.kept.startswith("device"):
+            return replace(value, kept=f"attribute {name}")
+    if isinstance(value, (Sequence, Dict)):
+        return replace(value, kept=f"attribute {name}")
+    return value
+
+
+def fields(it: Interpreter, cls: ClassEntry, arguments: Arguments) -> dict[str, Value]:
+    """The attributes that a generated ``__init__`` (of a dataclass, a named tuple) binds."""
+    names = [name for c in reversed(it.project.lineage(cls)[0]) for name in c.fields]
+    found: dict[str, Value] = dict.fromkeys(names, UNKNOWN)
+    if not arguments.open:
+        found.update(zip(names, arguments.positional, strict=False))
+        found.update((k, v) for k, v in arguments.keywords.items() if k in found)
+    return found
+
+
+def known_module(name: str) -> bool:
+    """Whether the dotted name is a class of ``torch.nn``."""
+    return name in facts().modules
+
+
+def _of_external(it: Interpreter, base: External, name: str, state: State) -> Value:
+    return External(canonical(f"{base.name}.{name}"))
+
+
+def _of_module(it: Interpreter, base: Module, name: str, state: State) -> Value:
+    return it.global_value(base.index, name, state)
+
+
+def _of_array(it: Interpreter, base: Array, name: str, state: State) -> Value:
+    return Static() if name in ("shape", "dtype", "ndim", "size") else Method(base, name)
+
+
+def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
+    return Method(base, name)
+
+
+_READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
+    Tensor: _of_tensor,
+    Instance: of_instance,
+    External: _of_external,
+    Module: _of_module,
+    Class: _of_class,
+    Super: _of_super,
+    TorchModule: _of_torch_module,
+    Device: _of_device,
+    Array: _of_array,
+    Sequence: _method,
+    Dict: _method,
+    Shape: _method,
+    Const: _method,
+    Static: _method,
+}

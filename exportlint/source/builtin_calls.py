@@ -1,0 +1,364 @@
+"""Python's own functions, and methods of lists, dictionaries and objects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.source import attributes
+from exportlint.source.events import Asked, Changed, Converted, Identified, Iterated
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Dict,
+    Instance,
+    Number,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Truth,
+    Unknown,
+    Value,
+    is_tensor,
+    join,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.parameters import Arguments
+    from exportlint.source.state import State
+
+    Builtin = Callable[[Interpreter, cst.Call, str, Arguments, State], Value]
+
+_GROWING = frozenset(
+    {"append", "extend", "insert", "add", "update", "pop", "clear", "remove", "setdefault", "appendleft"}
+)
+
+
+def call(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    """The result of a function of ``builtins``."""
+    handler = _BUILTINS.get(name)
+    return UNKNOWN if handler is None else handler(it, node, name, given, state)
+
+
+def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0)
+    if value is None:
+        return Const(0)
+    it.emit(Converted(it.site(node, state), value, name))
+    if is_tensor(value):
+        return Number(name, it.site(node, state))
+    if isinstance(value, Number):
+        return value
+    if isinstance(value, Const) and isinstance(value.value, (int, float)):
+        return Const(int(value.value) if name == "int" else float(value.value))
+    return Static(name)
+
+
+def _bool(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    it.emit(Asked(it.site(node, state), value, "bool()"))
+    return value if isinstance(value, Const) and isinstance(value.value, bool) else Static("bool")
+
+
+def _len(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    it.emit(Converted(it.site(node, state), value, "len"))
+    if isinstance(value, Tensor):
+        from exportlint.source.tensors import size_of
+
+        return size_of(value, 0)
+    if isinstance(value, Sequence):
+        return Const(len(value.items)) if value.items is not None and value.kind == "tuple" else Static("int")
+    return Static("int") if isinstance(value, (Shape, TorchModule, Dict)) else UNKNOWN
+
+
+def _range(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    bounds = given.positional
+    for kind in (Number, Size):
+        for bound in bounds:
+            if isinstance(bound, kind):
+                return Sequence(None, Static("int"), "range", bound)
+    return UNKNOWN if any(isinstance(b, Unknown) for b in bounds) else Sequence(None, Static("int"), "range")
+
+
+def _zip(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    from exportlint.source.statements import element
+
+    for value in given.positional:
+        it.emit(Iterated(it.site(node, state), value, "zip"))
+    items = tuple(element(it, value) for value in given.positional)
+    return Sequence(None, Sequence(items, kind="tuple"), "iterator")
+
+
+def _enumerate(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    from exportlint.source.statements import element
+
+    value = given.get(0) or UNKNOWN
+    it.emit(Iterated(it.site(node, state), value, "zip"))
+    return Sequence(None, Sequence((Static("int"), element(it, value)), kind="tuple"), "iterator")
+
+
+def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    from exportlint.source.statements import element
+
+    value = given.get(0)
+    kind = name if name in ("list", "tuple", "set") else "list"
+    if value is None:
+        return Sequence((), kind=kind)
+    it.emit(Iterated(it.site(node, state), value, "zip"))
+    if isinstance(value, Sequence):
+        items = value.items[::-1] if value.items is not None and name == "reversed" else value.items
+        return replace(value, items=None if kind == "set" else items, element=value.any, kind=kind, kept="")
+    if isinstance(value, Shape):
+        return value
+    if isinstance(value, TorchModule):
+        return Sequence(None, join_all(value.parts))
+    return UNKNOWN if isinstance(value, Unknown) else Sequence(None, element(it, value), kind)
+
+
+def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    values = given.positional
+    if len(values) == 1:
+        values = (values[0].any,) if isinstance(values[0], Sequence) else values
+    for value in values:
+        it.emit(Converted(it.site(node, state), value, name))
+    found = [v for value in values for v in options(value)]
+    for kind in (Tensor, Number, Size):
+        for value in found:
+            if isinstance(value, kind):
+                return value
+    return Static() if all(isinstance(v, (Const, Static)) for v in found) else UNKNOWN
+
+
+def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    if isinstance(value, Sequence):
+        value = value.any
+    found = options(value)
+    chosen = next((v for v in found if isinstance(v, (Tensor, Number))), None)
+    return chosen or (value if isinstance(value, Size) and name == "abs" else Static() if name != "sum" else value)
+
+
+def _isinstance(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    return Static("bool")
+
+
+def _hasattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    owner, attribute = given.get(0), given.get(1)
+    if isinstance(owner, Instance) and isinstance(attribute, Const) and isinstance(attribute.value, str):
+        it.read((owner.key, attribute.value), UNKNOWN, state)
+    return Static("bool")
+
+
+def _getattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    owner, attribute = given.get(0), given.get(1)
+    text = attribute.value if isinstance(attribute, Const) else None
+    if not isinstance(owner, Instance) or not isinstance(text, str):
+        return UNKNOWN
+    found = attributes.of_instance(it, owner, text, state)
+    return found if len(given.positional) == 2 else UNKNOWN
+
+
+def _setattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    owner, attribute, value = given.get(0), given.get(1), given.get(2)
+    if isinstance(owner, Instance) and isinstance(attribute, Const) and value is not None:
+        attributes.put(it, owner, node, str(attribute.value), value, state)
+    return NONE
+
+
+def _text(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    if given.positional:
+        it.emit(Converted(it.site(node, state), given.positional[0], name))
+    return Static("str")
+
+
+def _identity(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    if is_tensor(value):
+        it.emit(Identified(it.site(node, state), value, value))
+    return Static("int")
+
+
+def _all(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    if isinstance(value, Sequence):
+        it.emit(Asked(it.site(node, state), value.any, "and/or"))
+        if any(isinstance(v, Truth) for v in options(value.any)):
+            return value.any
+    return Static("bool")
+
+
+def _map(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    from exportlint.source.calls import apply
+    from exportlint.source.parameters import Arguments as Given
+    from exportlint.source.statements import element
+
+    if len(given.positional) < 2:
+        return UNKNOWN
+    it.emit(Iterated(it.site(node, state), given.positional[1], "zip"))
+    items = tuple(element(it, value) for value in given.positional[1:])
+    if given.positional[0] == NONE:
+        return UNKNOWN
+    results = tuple(apply(it, node, callee, Given(items), state) for callee in options(given.positional[0]))
+    if name == "filter":
+        it.emit(Asked(it.site(node, state), join_all(results), "comprehension"))
+        return Sequence(None, items[0], "iterator")
+    return Sequence(None, join_all(results), "iterator")
+
+
+def _next(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    value = given.get(0) or UNKNOWN
+    if name == "iter":
+        return value
+    return value.any if isinstance(value, Sequence) else UNKNOWN
+
+
+def _static(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    return Static()
+
+
+def _dict(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    return Dict(tuple(given.keywords.items())) if not given.positional and not given.open else Dict()
+
+
+_BUILTINS: dict[str, Builtin] = {
+    "int": _number,
+    "float": _number,
+    "round": _number,
+    "bool": _bool,
+    "len": _len,
+    "range": _range,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "list": _same_elements,
+    "tuple": _same_elements,
+    "set": _same_elements,
+    "sorted": _same_elements,
+    "reversed": _same_elements,
+    "max": _extreme,
+    "min": _extreme,
+    "sum": _arithmetic,
+    "abs": _arithmetic,
+    "pow": _arithmetic,
+    "isinstance": _isinstance,
+    "hasattr": _hasattr,
+    "getattr": _getattr,
+    "setattr": _setattr,
+    "str": _text,
+    "format": _text,
+    "repr": _text,
+    "id": _identity,
+    "all": _all,
+    "any": _all,
+    "map": _map,
+    "filter": _map,
+    "next": _next,
+    "iter": _next,
+    "dict": _dict,
+    "print": _static,
+    "type": _static,
+    "callable": _static,
+    "issubclass": _static,
+    "hash": _static,
+    "ord": _static,
+    "open": _static,
+}
+
+
+def object_method(it: Interpreter, node: cst.Call, owner: Instance, name: str, given: Arguments, state: State) -> Value:
+    """A method that the project does not define: one of ``nn.Module``, for modules."""
+    if not owner.module:
+        return UNKNOWN
+    first, second = given.get(0, "name"), given.get(1, "tensor")
+    if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
+        if isinstance(first, Const) and isinstance(first.value, str):
+            value = _registered(name, second if second is not None else given.get(1, "param") or given.get(1, "module"))
+            change = Changed(it.site(node, state), owner, first.value, value, UNKNOWN, name)
+            it.write((owner.key, first.value), change, state)
+        return NONE
+    if name in ("eval", "train", "to", "float", "half", "requires_grad_", "double", "cuda", "cpu", "bfloat16"):
+        return owner
+    if name in ("parameters", "buffers"):
+        return Sequence(None, Tensor("follows", kept="parameter"), "iterator")
+    return UNKNOWN
+
+
+def _registered(how: str, value: Value | None) -> Value:
+    if value is None or how in ("add_module", "register_module"):
+        return UNKNOWN if value is None else value
+    kept = "buffer" if how == "register_buffer" else "parameter"
+    found = tuple(
+        replace(v, kept=kept, placement="follows", site=None) if isinstance(v, Tensor) else v for v in options(value)
+    )
+    if found == (NONE,):
+        return NONE
+    return join_all(tuple(Tensor("follows", kept=kept) if isinstance(v, (Unknown, Static)) else v for v in found))
+
+
+def container_method(
+    it: Interpreter, node: cst.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
+) -> Value:
+    """A method of a list, tuple, set, dictionary or ``torch.Size``."""
+    if name in _GROWING:
+        return _grow(it, node, receiver, name, given, state)
+    if name == "numel":
+        return Size()
+    if name == "copy" and isinstance(receiver, (Sequence, Dict)):
+        return replace(receiver, kept="")
+    if isinstance(receiver, Dict):
+        return _of_dict(receiver, name, given)
+    return Static("int") if name in ("index", "count") else UNKNOWN
+
+
+def _of_dict(receiver: Dict, name: str, given: Arguments) -> Value:
+    every = join_all((*(v for _, v in receiver.items), *((receiver.element,) if not receiver.items else ())))
+    if name == "values":
+        return Sequence(None, every, "iterator")
+    if name == "items":
+        return Sequence(None, Sequence((Static("str"), every), kind="tuple"), "iterator")
+    if name == "keys":
+        return Sequence(None, Static("str"), "iterator")
+    if name in ("get", "pop"):
+        key = given.get(0)
+        found = next((v for k, v in receiver.items if isinstance(key, Const) and k == key.value), None)
+        return UNKNOWN if found is None else found
+    return UNKNOWN
+
+
+def _grow(
+    it: Interpreter, node: cst.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
+) -> Value:
+    from exportlint.source.statements import note_change
+
+    value = given.positional[-1] if given.positional else UNKNOWN
+    note_change(it, node, receiver, value, name, state)
+    result = receiver.any if isinstance(receiver, Sequence) and name == "pop" else NONE if name != "pop" else UNKNOWN
+    variable = node.func.value if isinstance(node.func, cst.Attribute) else None
+    if isinstance(variable, cst.Name) and variable.value in state.variables:
+        state.variables[variable.value] = _grown(receiver, name, value)
+    return result
+
+
+def _grown(receiver: Sequence | Dict | Shape, name: str, value: Value) -> Value:
+    if not isinstance(receiver, Sequence):
+        return Dict(element=UNKNOWN, kept=receiver.kept) if isinstance(receiver, Dict) else UNKNOWN
+    if name in ("append", "add", "insert", "appendleft"):
+        if receiver.items is not None and name == "append" and len(receiver.items) < 8:
+            return replace(receiver, items=(*receiver.items, value))
+        empty = receiver.items == ()
+        return replace(receiver, items=None, element=value if empty else join(receiver.any, value))
+    if name == "extend":
+        added = value.any if isinstance(value, Sequence) else UNKNOWN
+        return replace(receiver, items=None, element=added if receiver.items == () else join(receiver.any, added))
+    return replace(receiver, items=None, element=receiver.any)

@@ -1,0 +1,371 @@
+"""Calls: who is called, with what, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from exportlint.source import builtin_calls, tensors
+from exportlint.source.events import Called, Converted
+from exportlint.source.facts import facts
+from exportlint.source.parameters import Arguments
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Class,
+    Const,
+    Device,
+    Dict,
+    External,
+    Function,
+    Instance,
+    Method,
+    Number,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Super,
+    Tensor,
+    TorchModule,
+    Union,
+    Value,
+    join,
+    join_all,
+    options,
+    sizes,
+)
+from exportlint.source.values import tensors as tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+# What these say while a model is captured. The tracing predicates of torch's older ways of capture are false then.
+PREDICATES = {
+    "torch.compiler.is_compiling": True,
+    "torch.compiler.is_exporting": True,
+    "torch._dynamo.is_compiling": True,
+    "torch._dynamo.external_utils.is_compiling": True,
+    "torch.jit.is_scripting": False,
+    "torch.jit.is_tracing": False,
+    "torch._C._get_tracing_state": False,
+    "torch.onnx.is_in_onnx_export": False,
+    "torch.overrides.has_torch_function": False,
+    "torch.overrides.has_torch_function_unary": False,
+    "torch.overrides.has_torch_function_variadic": False,
+    "torch.is_grad_enabled": None,
+}
+_CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
+_HIGHER_ORDER = frozenset({
+    "torch.utils.checkpoint.checkpoint", "torch.func.vmap", "torch.vmap", "torch.cond", "torch.func.grad",
+})  # fmt: skip
+
+
+def call(it: Interpreter, node: cst.Call, state: State) -> Value:
+    """The value of a call expression."""
+    if isinstance(node.func, cst.Name) and node.func.value == "super" and not node.args:
+        cls, owner = state.frame.cls, state.frame.owner
+        return Super(cls, owner) if cls is not None and owner is not None else UNKNOWN
+    callee = it.expression(node.func, state)
+    given = arguments(it, node, state)
+    results = tuple(apply(it, node, option, given, state) for option in options(callee) if option != NONE)
+    return join_all(results) if results else UNKNOWN
+
+
+def arguments(it: Interpreter, node: cst.Call, state: State) -> Arguments:
+    """The values of the arguments of a call."""
+    positional: list[Value] = []
+    keywords: dict[str, Value] = {}
+    unknown = False
+    for part in node.args:
+        value = it.expression(part.value, state)
+        if part.star == "*":
+            if isinstance(value, Sequence) and value.items is not None:
+                positional += value.items
+            elif isinstance(value, Shape):
+                positional.append(value)
+            else:
+                unknown = True
+        elif part.star == "**":
+            if isinstance(value, Dict) and value.items and all(isinstance(k, str) for k, _ in value.items):
+                keywords.update(value.items)
+            elif value != Dict():
+                unknown = True
+        elif part.keyword is not None:
+            keywords[part.keyword.value] = value
+        else:
+            positional.append(value)
+    return Arguments(tuple(positional), keywords, unknown)
+
+
+def apply(it: Interpreter, node: cst.Call, callee: Value, given: Arguments, state: State) -> Value:
+    """The result of calling a value."""
+    handler = _CALLEES.get(type(callee))
+    return UNKNOWN if handler is None else handler(it, node, callee, given, state)
+
+
+def _function(it: Interpreter, node: cst.Call, callee: Function, given: Arguments, state: State) -> Value:
+    result = it.invoke(callee, given, state)
+    if callee.entry is not None and any(d in _CACHES for d in callee.entry.decorators):
+        _called(it, node, "functools.lru_cache", None, given, result, state)
+    return result
+
+
+def _class(it: Interpreter, node: cst.Call, callee: Class, given: Arguments, state: State) -> Value:
+    _, outside = it.project.lineage(callee.entry)
+    if "torch.autograd.Function" in outside or "torch.autograd.function.Function" in outside:
+        return UNKNOWN
+    return it.instance(callee.entry, node, given, state)
+
+
+def _instance(it: Interpreter, node: cst.Call, callee: Instance, given: Arguments, state: State) -> Value:
+    name = "forward" if callee.module else "__call__"
+    entry = it.project.method(callee.cls, name) or it.project.method(callee.cls, "__call__")
+    if entry is None:
+        _, outside = it.project.lineage(callee.cls)
+        known = next((o for o in outside if o in facts().modules), None)
+        return UNKNOWN if known is None else torch_module(it, node, TorchModule(known), given, state)
+    function = it.function(entry, callee)
+    return it.invoke(function, given, state) if isinstance(function, Function) else UNKNOWN
+
+
+def torch_module(it: Interpreter, node: cst.Call, callee: TorchModule, given: Arguments, state: State) -> Value:
+    """The result of calling a module of ``torch.nn``."""
+    kind = facts().modules.get(callee.name, "other")
+    if callee.name == "torch.nn.Sequential":
+        for part in callee.parts:
+            given = Arguments((apply(it, node, part, given, state),))
+        return given.positional[0] if callee.parts and given.positional else UNKNOWN
+    result: Value = UNKNOWN
+    if kind != "container":
+        # Its parameters follow the model, so what is given meets them.
+        made = tensors.combine(it, node, (Tensor("follows"), *given.all), state)
+        result = _module_result(callee.name, kind, made, given)
+    _called(it, node, callee.name, callee, given, result, state)
+    return result
+
+
+def _module_result(name: str, kind: str, made: Tensor, given: Arguments) -> Value:
+    first = given.get(0)
+    dims = first.dims if isinstance(first, Tensor) else None
+    made = replace(made, scalar=None, boolean=False, dims=None, counted=isinstance(first, Tensor) and first.counted)
+    if name in facts().module_keeps_shape or name.endswith(("Norm", "Norm1d", "Norm2d", "Norm3d")):
+        made = replace(made, dims=dims)
+    elif name in ("torch.nn.Linear", "torch.nn.LazyLinear") and dims:
+        made = replace(made, dims=(*dims[:-1], Static("int")))
+    elif name == "torch.nn.Embedding" and dims is not None:
+        made = replace(made, dims=(*dims, Static("int")))
+    if kind == "tensor":
+        return made
+    if kind == "recurrent":
+        return Sequence((made, Union((made, Sequence((made, made), kind="tuple")))), kind="tuple")
+    if name == "torch.nn.MultiheadAttention":
+        return Sequence((made, made), kind="tuple")
+    return Sequence((made, made), kind="tuple") if name == "torch.nn.LSTMCell" else UNKNOWN
+
+
+def _called(
+    it: Interpreter, node: cst.CSTNode, name: str, receiver: Value | None, given: Arguments, result: Value, state: State
+) -> None:
+    it.emit(Called(it.site(node, state), name, receiver, given.positional, given.keywords, result))
+
+
+def _external(it: Interpreter, node: cst.Call, callee: External, given: Arguments, state: State) -> Value:
+    name = callee.name
+    result = _external_result(it, node, name, given, state)
+    _called(it, node, name, None, given, result, state)
+    return result
+
+
+def _external_result(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    if name in PREDICATES:
+        said = PREDICATES[name]
+        return Static("bool") if said is None else Const(said)
+    space, _, short = name.rpartition(".")
+    if name in facts().modules:
+        return TorchModule(name, _parts(given))
+    if space in ("builtins", "math"):
+        handler = builtin_calls.call if space == "builtins" else _math
+        return handler(it, node, short, given, state)
+    if name.startswith("numpy."):
+        return _numpy(it, node, given, state)
+    special = _torch(it, node, name, given, state) if space.startswith("torch") else None
+    return tensors.call_function(it, node, name, given, state) if special is None else special
+
+
+def _parts(given: Arguments) -> tuple[Value, ...]:
+    """The modules that a container is made of."""
+    found: list[Value] = []
+    for value in given.positional:
+        for option in options(value):
+            if isinstance(option, Sequence):
+                found += option.items if option.items is not None else (option.element,)
+            elif isinstance(option, Dict):
+                found += [v for _, v in option.items] or [option.element]
+            else:
+                found.append(option)
+    return tuple(found)
+
+
+def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: State) -> Value:
+    for value in given.positional:
+        for option in options(value):
+            it.emit(Converted(it.site(node, state), option, f"math.{short}"))
+    numbers = [v for v in given.positional if isinstance(v, Number)]
+    if numbers:
+        return numbers[0]
+    sizes = [v for v in given.positional if isinstance(v, Size)]
+    symbolic = short in ("ceil", "floor", "prod", "trunc")
+    return sizes[0] if sizes and symbolic else Static("float")
+
+
+def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> Value:
+    """A numpy function: what it makes of tensors, sizes and arrays holds what they held."""
+    found = [v for value in given.all for v in options(value)]
+    arrays = [v for v in found if isinstance(v, Array)]
+    if arrays:
+        return arrays[0]
+    if tensors_in(given.all):
+        return Array(it.site(node, state))
+    return Array(it.site(node, state), of_size=True) if sizes(given.all) else UNKNOWN
+
+
+def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """Names of torch that make no tensor, or keep one."""
+    first = given.get(0)
+    if name == "torch.device":
+        if isinstance(first, Const) and isinstance(first.value, str):
+            return Device("unknown") if first.value == "meta" else Device("literal", first.value, it.site(node, state))
+        return first if isinstance(first, Device) else Device("unknown")
+    if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
+        kept = "buffer" if name.endswith("Buffer") else "parameter"
+        base = first if isinstance(first, Tensor) else Tensor()
+        return replace(base, placement="follows", site=None, kept=kept)
+    if name in _HIGHER_ORDER and given.positional and isinstance(given.positional[0], (Function, Instance)):
+        return apply(it, node, given.positional[0], replace(given, positional=given.positional[1:]), state)
+    if name == "torch._check" or name.startswith("torch._check_"):
+        return _checked(node, state)
+    return Static("bool") if name == "torch.is_tensor" else None
+
+
+def _checked(node: cst.Call, state: State) -> Value:
+    """What ``torch._check`` was told about is known from then on: a decision on it may be certain."""
+    if node.args:
+        for name in names_in(node.args[0].value):
+            if isinstance(state.variables.get(name), Number):
+                state.variables[name] = Static("int")
+    return NONE
+
+
+def names_in(node: cst.CSTNode) -> list[str]:
+    """The variables that an expression mentions."""
+    if isinstance(node, cst.Name):
+        return [node.value]
+    return [name for child in node.children for name in names_in(child)]
+
+
+def _method(it: Interpreter, node: cst.Call, callee: Method, given: Arguments, state: State) -> Value:
+    receiver = callee.receiver
+    if isinstance(receiver, Tensor):
+        result = tensors.call_method(it, node, receiver, callee.name, given, state)
+    elif isinstance(receiver, Instance):
+        result = builtin_calls.object_method(it, node, receiver, callee.name, given, state)
+    elif isinstance(receiver, (Sequence, Dict, Shape)):
+        result = builtin_calls.container_method(it, node, receiver, callee.name, given, state)
+    elif isinstance(receiver, TorchModule):
+        result = _module_method(receiver, callee.name)
+    elif isinstance(receiver, Array):
+        result = receiver
+    else:
+        result = Static() if isinstance(receiver, (Const, Static)) else UNKNOWN
+    _called(it, node, f".{callee.name}", receiver, given, result, state)
+    if isinstance(receiver, Tensor) and callee.name.endswith("_") and isinstance(result, Tensor):
+        _in_place(it, node, receiver, result, state)
+    return result
+
+
+def _in_place(it: Interpreter, node: cst.Call, receiver: Tensor, result: Tensor, state: State) -> None:
+    from exportlint.source.statements import note_change
+
+    note_change(it, node, receiver, result, "item", state)
+
+
+def _module_method(receiver: TorchModule, name: str) -> Value:
+    if name in ("eval", "train", "to", "float", "half", "requires_grad_", "double", "cuda", "cpu", "bfloat16"):
+        return receiver
+    if name in ("values", "children", "modules", "__iter__"):
+        return Sequence(None, join_all(receiver.parts), "iterator")
+    if name == "items":
+        return Sequence(None, Sequence((Static("str"), join_all(receiver.parts)), kind="tuple"), "iterator")
+    return UNKNOWN
+
+
+def annotated(it: Interpreter, annotation: cst.Annotation, state: State) -> Value:
+    """What an annotation says of a value: tensors, numbers, sequences of them; ``Optional`` and ``|`` of these."""
+    return of_annotation(it, annotation.annotation, state)
+
+
+def of_annotation(it: Interpreter, node: cst.BaseExpression, state: State) -> Value:
+    """What an annotation's expression says."""
+    if isinstance(node, cst.SimpleString):
+        try:
+            node = cst.parse_expression(str(node.evaluated_value))
+        except cst.ParserSyntaxError:
+            return UNKNOWN
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+        return join(of_annotation(it, node.left, state), of_annotation(it, node.right, state))
+    if isinstance(node, cst.Subscript):
+        return _of_generic(it, node, state)
+    return _of_named(it, node, state) if isinstance(node, (cst.Name, cst.Attribute)) else UNKNOWN
+
+
+def _of_named(it: Interpreter, node: cst.Name | cst.Attribute, state: State) -> Value:
+    it.silent += 1
+    value = it.expression(node, state)
+    it.silent -= 1
+    if value == NONE:
+        return NONE
+    if isinstance(value, External):
+        space, _, short = value.name.rpartition(".")
+        if value.name == "torch.Tensor" or value.name in facts().constructors:
+            return Tensor("follows", fed=True)
+        if space == "builtins" and short in ("int", "float", "bool", "str"):
+            return Static(short)
+    return UNKNOWN
+
+
+def _of_generic(it: Interpreter, node: cst.Subscript, state: State) -> Value:
+    name = (
+        node.value.value
+        if isinstance(node.value, cst.Name)
+        else getattr(getattr(node.value, "attr", None), "value", "")
+    )
+    inner = [
+        of_annotation(it, part.slice.value, state) for part in node.slice if isinstance(part.slice, cst.Index)
+    ] or [UNKNOWN]
+    if name == "Optional":
+        return join(inner[0], NONE)
+    if name == "Union":
+        return join_all(tuple(inner))
+    if name in ("list", "List", "Sequence", "Iterable"):
+        return Sequence(None, inner[0])
+    if name in ("tuple", "Tuple"):
+        open_ended = any(isinstance(p.slice, cst.Index) and isinstance(p.slice.value, cst.Ellipsis) for p in node.slice)
+        return Sequence(None, inner[0], "tuple") if open_ended else Sequence(tuple(inner), kind="tuple")
+    return UNKNOWN
+
+
+_CALLEES: dict[type[Value], Callable[[Interpreter, cst.Call, Any, Arguments, State], Value]] = {
+    Function: _function,
+    External: _external,
+    Method: _method,
+    Instance: _instance,
+    TorchModule: torch_module,
+    Class: _class,
+}

@@ -1,0 +1,175 @@
+"""Conditions: who asks what for its truth, and what is known on either side of the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.source.events import Asked
+from exportlint.source.state import Slot, State, join_states
+from exportlint.source.values import (
+    NONE,
+    Class,
+    Const,
+    Device,
+    Dict,
+    External,
+    Function,
+    Instance,
+    Module,
+    Number,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Union,
+    Unknown,
+    Value,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from exportlint.source.events import Asker
+    from exportlint.source.interpreter import Interpreter
+
+_OBJECTS = (Tensor, Sequence, Dict, Shape, Size, Number, Instance, TorchModule, Function, Class, Module, Device)
+
+
+def branch(
+    it: Interpreter, node: cst.BaseExpression, state: State, by: Asker, value: Value | None = None
+) -> tuple[State, State]:
+    """The states in which the condition holds and in which it does not; one is dead where that is certain.
+
+    `value` is the value of the node, where it was evaluated already.
+    """
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        true, false = branch(it, node.expression, state, by)
+        return false, true
+    if isinstance(node, cst.BooleanOperation):
+        return _connected(it, node, state, by)
+    if value is None:
+        value = it.expression(node, state)
+    it.emit(Asked(it.site(node, state), value, by))
+    true, false = state.copy(), state.copy()
+    verdict = truth(value)
+    if verdict is not None:
+        (false if verdict else true).dead = True
+    else:
+        _narrow(it, node, value, true, false)
+    return true, false
+
+
+def _connected(it: Interpreter, node: cst.BooleanOperation, state: State, by: Asker) -> tuple[State, State]:
+    true, false = branch(it, node.left, state, by)
+    if isinstance(node.operator, cst.And):
+        if true.dead:
+            return true, false
+        true, other = branch(it, node.right, true, by)
+        return true, join_states(false, other)
+    if false.dead:
+        return true, false
+    other, false = branch(it, node.right, false, by)
+    return join_states(true, other), false
+
+
+def truth(value: Value) -> bool | None:
+    """What Python answers when it asks the value for its truth, if that is certain."""
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, (Function, Class, Module)):
+        return True
+    if isinstance(value, Union):
+        answers = {truth(v) for v in value.options}
+        return answers.pop() if len(answers) == 1 else None
+    return None
+
+
+def identity(left: Value, right: Value, positive: bool) -> Value:
+    """The value of ``left is right``, or of ``left is not right``."""
+    for value, other in ((left, right), (right, left)):
+        if other == NONE:
+            found = options(value)
+            if all(v == NONE for v in found):
+                return Const(positive)
+            if all(isinstance(v, _OBJECTS) or (isinstance(v, Const) and v != NONE) for v in found):
+                return Const(not positive)
+    return Static("bool")
+
+
+def _narrow(it: Interpreter, node: cst.BaseExpression, value: Value, true: State, false: State) -> None:
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        _narrow_none(it, node, true, false)
+    elif isinstance(node, cst.Call):
+        _narrow_kind(it, node, true, false)
+    else:
+        rest = tuple(v for v in options(value) if v != NONE)
+        if rest and len(rest) < len(options(value)):
+            rebind(it, node, join_all(rest), true)
+
+
+def _narrow_none(it: Interpreter, node: cst.Comparison, true: State, false: State) -> None:
+    target = node.comparisons[0]
+    if not isinstance(target.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)):
+        return
+    if not isinstance(target.comparator, cst.Name) or target.comparator.value != "None":
+        return
+    none, other = (true, false) if isinstance(target.operator, (cst.Is, cst.Equal)) else (false, true)
+    value = _quiet(it, node.left, other)
+    rebind(it, node.left, NONE, none)
+    rest = tuple(v for v in options(value) if v != NONE)
+    if rest:
+        rebind(it, node.left, join_all(rest), other)
+
+
+def _narrow_kind(it: Interpreter, node: cst.Call, true: State, false: State) -> None:
+    """``isinstance(x, torch.Tensor)`` and ``torch.is_tensor(x)``; other classes say only what it is not."""
+    name = node.func.value if isinstance(node.func, cst.Name) else ""
+    called = _quiet(it, node.func, true)
+    if called == External("torch.is_tensor") and len(node.args) == 1:
+        wanted: tuple[Value, ...] = (External("torch.Tensor"),)
+    elif name == "isinstance" and len(node.args) == 2:
+        classes = _quiet(it, node.args[1].value, true)
+        wanted = classes.items or () if isinstance(classes, Sequence) else options(classes)
+    else:
+        return
+    subject = node.args[0].value
+    found = options(_quiet(it, subject, true))
+    tensor = any(w in (External("torch.Tensor"), External("torch.nn.Parameter")) for w in wanted)
+    inside = tuple(v for v in found if isinstance(v, Tensor) is tensor or isinstance(v, Unknown))
+    outside = tuple(v for v in found if not (tensor and isinstance(v, Tensor)))
+    if tensor and len(wanted) == 1 and any(isinstance(v, Unknown) for v in found):
+        rebind(it, subject, Tensor("unknown", fed=True), true)
+    elif inside and any(isinstance(v, Tensor) for v in found):
+        rebind(it, subject, join_all(inside), true)
+    if not outside:
+        false.dead = True
+    else:
+        rebind(it, subject, join_all(outside), false)
+    if tensor and len(wanted) == 1 and all(isinstance(v, (Const, Sequence, Dict, Static)) and v for v in found):
+        true.dead = True
+
+
+def _quiet(it: Interpreter, node: cst.BaseExpression, state: State) -> Value:
+    it.silent += 1
+    value = it.expression(node, state)
+    it.silent -= 1
+    return value
+
+
+def rebind(it: Interpreter, node: cst.BaseExpression, value: Value, state: State) -> None:
+    """What is now known of a variable, or of an attribute of an object; nothing was assigned."""
+    if isinstance(node, cst.NamedExpr):
+        node = node.target
+    if isinstance(node, cst.Name):
+        if node.value in state.variables:
+            state.variables[node.value] = value
+    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+        owner = state.variables.get(node.value.value)
+        if isinstance(owner, Instance):
+            key = (owner.key, node.attr.value)
+            slot = state.heap.get(key)
+            state.heap[key] = Slot(value, slot.site if slot else None)

@@ -1,0 +1,46 @@
+"""Which files are linted: the Python files that were named, and those below the folders that were named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Folders that hold no source of the project. One that is named on the command line is linted nevertheless.
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env", "__pypackages__"})
+
+
+class MissingPathError(Exception):
+    """A path that was named does not exist, or is neither a file nor a folder."""
+
+
+def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The files to lint, each once, in the order of their paths.
+
+    A file that is named is linted whatever its suffix is.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            files = _below(path)
+        elif path.is_file():
+            files = iter((path,))
+        else:
+            raise MissingPathError(f"{path}: no such file or folder")
+        for file in files:
+            found.setdefault(os.path.realpath(file), file)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        for name in files:
+            if name.endswith(".py"):
+                yield Path(parent, name)

@@ -1,0 +1,184 @@
+"""From paths to findings. Nothing is printed here, and nothing that is read is imported or run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exportlint.findings import SEVERITIES
+from exportlint.rules import catalogue
+from exportlint.rules.base import Mode, Outcomes, severity
+from exportlint.source import entries
+from exportlint.source.discover import discover
+from exportlint.source.files import UnreadableError
+from exportlint.source.fragments import Fragment, Range
+from exportlint.source.interpreter import BudgetError, Interpreter
+from exportlint.source.project import Project
+from exportlint.source.suppress import EVERY, suppressed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from exportlint.findings import Severity
+    from exportlint.rules.base import Match, Rule
+    from exportlint.source.events import Event
+    from exportlint.source.index import ModuleIndex
+
+SYNTAX = "EXP001"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is asked of the linter.
+
+    Attributes:
+        modes: The capture modes that findings are judged for.
+        module_bases: Further dotted names of classes that count as modules.
+        preview: Whether rules that are not stable yet are on.
+    """
+
+    modes: tuple[Mode, ...] = ("export",)
+    module_bases: frozenset[str] = frozenset()
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A rule at a place in source.
+
+    Attributes:
+        rule: The rule.
+        path: The file, as it was given or found.
+        range: Where.
+        message: What happens there.
+        rewrite: What to write instead.
+        severity: The worst over the modes that were asked for.
+        outcomes: What happens in each capture mode.
+        variant: Name of the rule's variant; empty for its main form.
+    """
+
+    rule: Rule
+    path: Path
+    range: Range
+    message: str
+    rewrite: str
+    severity: Severity
+    outcomes: Outcomes
+    variant: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, int, str, str]:
+        """What predictions are ordered by."""
+        return (str(self.path), self.range.line, self.range.column, self.rule.code, self.message)
+
+
+def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
+    """What the source predicts, in the order of files and lines.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+    """
+    run = _Run(options)
+    found = [prediction for path in discover(paths) for prediction in run.file(path)]
+    return tuple(sorted(found, key=lambda p: p.key))
+
+
+def lint_text_is_worth_analysing(text: str) -> bool:
+    """Whether a file can hold a module class: the textual prefilter."""
+    return "class " in text and ("forward" in text or "torch" in text or "import" in text)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    options: Options
+    project: Project = field(init=False)
+    fragments: dict[int, Fragment | None] = field(default_factory=dict)
+    rules: dict[type[Event], list[Rule]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.project = Project(self.options.module_bases)
+        self.rules = defaultdict(list)
+        for rule in catalogue().values():
+            if rule.match is not None and (rule.stage == "stable" or self.options.preview):
+                for event in rule.events:
+                    self.rules[event].append(rule)
+
+    def file(self, path: Path) -> list[Prediction]:
+        """What one file predicts."""
+        try:
+            module = self.project.module(path)
+        except UnreadableError as error:
+            return [self._unreadable(path, error)]
+        if not lint_text_is_worth_analysing(module.source.text):
+            return []
+        found: dict[tuple[str, Range], tuple[Rule, Match]] = {}
+        _analyse(self, module, found)
+        silenced = suppressed(module.source)
+        predictions = (self._prediction(path, rule, match) for rule, match in found.values())
+        return [p for p in predictions if p is not None and not _is_silenced(p, silenced)]
+
+    def _prediction(self, path: Path, rule: Rule, match: Match) -> Prediction | None:
+        outcomes = rule.outcomes_of(match.variant)
+        worst = severity(outcomes, self.options.modes)
+        if worst is None:
+            return None
+        return Prediction(
+            rule=rule,
+            path=path,
+            range=match.site.range,
+            message=match.message,
+            rewrite=match.rewrite or rule.rewrite,
+            severity=worst,
+            outcomes=outcomes,
+            variant=match.variant,
+        )
+
+    def _unreadable(self, path: Path, error: UnreadableError) -> Prediction:
+        rule = catalogue()[SYNTAX]
+        place = Range(error.line, error.column, error.line, error.column)
+        return Prediction(
+            rule=rule,
+            path=path,
+            range=place,
+            message=str(error),
+            rewrite=rule.rewrite,
+            severity=rule.severity,
+            outcomes=rule.outcomes,
+        )
+
+
+def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, Range], tuple[Rule, Match]]) -> None:
+    def listen(event: Event) -> None:
+        for rule in run.rules.get(type(event), ()):
+            for match in rule.match(event) if rule.match is not None else ():
+                # Another file's findings are that file's: they do not hang on who else is linted.
+                if match.site.fragment.source is module.source:
+                    found.setdefault((rule.code, match.site.range), (rule, match))
+
+    it = Interpreter(run.project, listen, fragments=run.fragments)
+    if "build" in module.functions and "inputs" in module.functions:
+        _within_budget(it, lambda: entries.run_case(it, module))
+    for cls in module.all_classes:
+        if cls not in it.entered and run.project.is_module(cls):
+            _within_budget(it, lambda cls=cls: entries.run_class(it, cls))  # type: ignore[misc]
+
+
+def _within_budget(it: Interpreter, run: Callable[[], None]) -> None:
+    it.reset()
+    try:
+        run()
+    except (BudgetError, RecursionError):
+        it.reset()
+
+
+def _is_silenced(prediction: Prediction, silenced: dict[int, frozenset[str]]) -> bool:
+    names = {EVERY, prediction.rule.code, prediction.rule.name.upper()}
+    lines = {prediction.range.line, prediction.range.end_line}
+    return any(names & silenced.get(line, frozenset()) for line in lines)
+
+
+def rank(name: Severity) -> int:
+    """0 for the worst severity."""
+    return SEVERITIES.index(name)

@@ -1,0 +1,210 @@
+"""Where the analysis begins: the forward of each module class, and what its parameters are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.source.calls import annotated
+from exportlint.source.facts import facts
+from exportlint.source.parameters import Arguments, default, parameters
+from exportlint.source.state import Frame, State
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Dict,
+    External,
+    Function,
+    Instance,
+    Sequence,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Value,
+    join,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exportlint.source.fragments import Fragment
+    from exportlint.source.index import ClassEntry, ModuleIndex
+    from exportlint.source.interpreter import Interpreter
+
+_PYTHON = frozenset({*dir(list), *dir(dict), *dir(str), *dir(int), *dir(float), *dir(set)})
+_TENSOR_ONLY = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
+
+
+def run_case(it: Interpreter, module: ModuleIndex) -> None:
+    """Run the model that the file's own ``build()`` makes, on what its ``inputs()`` are."""
+    model, state = call_function(it, module, "build")
+    given, _ = call_function(it, module, "inputs")
+    if not isinstance(model, Instance) or state is None or not isinstance(given, Sequence) or given.items is None:
+        return
+    second, _ = call_function(it, module, "inputs2")
+    keywords, _ = call_function(it, module, "kwargs")
+    others = second.items if isinstance(second, Sequence) and second.items is not None else ()
+    wanted = _wanted(it, module, state)
+    positional = tuple(
+        as_input(it, value, others[i] if i < len(others) else None, wanted[i] if i < len(wanted) else None)
+        for i, value in enumerate(given.items)
+    )
+    named = keywords.items if isinstance(keywords, Dict) else ()
+    run(it, model, Arguments(positional, {str(k): as_input(it, v, None, None) for k, v in named}))
+
+
+def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:
+    """The result of a function of the file without arguments, as one path through it knows it."""
+    entry = module.functions.get(name)
+    function = it.function(entry) if entry is not None else UNKNOWN
+    if not isinstance(function, Function):
+        return UNKNOWN, None
+    state = State(Frame(module, function.closure.fragment))
+    it.silent += 1
+    try:
+        return it.invoke(function, Arguments(), state), state
+    finally:
+        it.silent -= 1
+
+
+def _wanted(it: Interpreter, module: ModuleIndex, state: State) -> list[Value]:
+    if "DYNAMIC_SHAPES" not in module.assigned:
+        return []
+    shapes = it.global_value(module, "DYNAMIC_SHAPES", state)
+    if isinstance(shapes, Dict):
+        return [value for _, value in shapes.items]
+    return list(shapes.items or ()) if isinstance(shapes, Sequence) else []
+
+
+def as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value | None) -> Value:
+    """An example input as `forward` sees it; which dimensions vary follows from a second example or from a request."""
+    if isinstance(value, Sequence) and value.items is not None:
+        others = other.items if isinstance(other, Sequence) and other.items is not None else ()
+        items = tuple(as_input(it, v, others[i] if i < len(others) else None, None) for i, v in enumerate(value.items))
+        return replace(value, items=items, kept="")
+    if isinstance(value, Instance):
+        known = it.attributes[value.key]
+        known.update({name: as_input(it, v, None, None) for name, v in known.items()})
+        return value
+    if isinstance(value, Dict):
+        return Dict(tuple((k, as_input(it, v, None, None)) for k, v in value.items), value.element)
+    if not isinstance(value, Tensor):
+        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else value
+    dims = None
+    if value.dims is not None:
+        dims = tuple(_dim(i, d, len(value.dims), other, wanted) for i, d in enumerate(value.dims))
+    return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean)
+
+
+def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None) -> Value:
+    example = size.value if isinstance(size, Const) and isinstance(size.value, int) else None
+    dynamic: bool | None = None
+    if isinstance(wanted, Dict):
+        dynamic = any(key == i and value != NONE for key, value in wanted.items)
+    elif isinstance(other, Tensor) and other.dims is not None and len(other.dims) == rank:
+        second = other.dims[i]
+        if isinstance(second, Const) and example is not None:
+            dynamic = second.value != example
+    return Size(dynamic, i, rank, example)
+
+
+def run_class(it: Interpreter, cls: ClassEntry) -> None:
+    """Run the forward of a class of which nothing is known but its source."""
+    entry = it.project.method(cls, "forward")
+    fragment = it.fragment(entry.extent, id(entry)) if entry is not None else None
+    if entry is None or fragment is None:
+        return
+    state = State(Frame(cls.module, fragment, cls))
+    owner = it.instance(cls, None, Arguments(open=True), state)
+    node = next((s for s in fragment.statements if isinstance(s, cst.FunctionDef)), None)
+    if node is not None:
+        run(it, owner, _given(it, node, fragment, owner, cls))
+
+
+def run(it: Interpreter, model: Instance, given: Arguments) -> None:
+    """Run the forward of a model."""
+    entry = it.project.method(model.cls, "forward")
+    if entry is None:
+        return
+    function = it.function(entry, model)
+    if isinstance(function, Function):
+        it.defined(model)
+        it.invoke(function, given, State(Frame(function.closure.module, function.closure.fragment, model.cls, model)))
+        it.finish()
+
+
+def _given(it: Interpreter, node: cst.FunctionDef, fragment: Fragment, owner: Instance, cls: ClassEntry) -> Arguments:
+    entry = it.project.method(cls, "forward")
+    frame = Frame(entry.module if entry is not None else cls.module, fragment, cls, owner)
+    state = State(frame)
+    first = next(iter(parameters(node)), None)
+    values: list[Value] = []
+    named: dict[str, Value] = {}
+    keyword_only = {p.name.value for p in node.params.kwonly_params}
+    for parameter in parameters(node):
+        if parameter is first:
+            continue
+        value = _parameter(it, parameter, node, state)
+        if parameter.name.value in keyword_only:
+            named[parameter.name.value] = value
+        else:
+            values.append(value)
+    return Arguments(tuple(values), named, open=True)
+
+
+def _parameter(it: Interpreter, parameter: cst.Param, node: cst.FunctionDef, state: State) -> Value:
+    """What a parameter of an entry is: by annotation, by default, by the way the body uses it."""
+    given = default(it, parameter, Arguments(open=True), state)
+    if parameter.annotation is not None:
+        value = annotated(it, parameter.annotation, state)
+        if value != UNKNOWN:
+            optional = isinstance(parameter.default, cst.Name) and parameter.default.value == "None"
+            return join(value, NONE) if optional else value
+    if isinstance(given, (Tensor, Static)):
+        return given
+    if parameter.default is None and _used_as_tensor(it, parameter.name.value, node.body, state):
+        return Tensor("follows", fed=True)
+    return UNKNOWN
+
+
+def _used_as_tensor(it: Interpreter, name: str, body: cst.CSTNode, state: State) -> bool:
+    methods = facts().methods
+    for node in _uses(body):
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == name:
+            attribute = node.attr.value
+            if attribute in _TENSOR_ONLY or (attribute in methods and attribute not in _PYTHON):
+                return True
+        first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+        named = isinstance(first, cst.Name) and first.value == name
+        if named and isinstance(node, cst.Call) and _takes_tensor(it, node.func, state):
+            return True
+    return False
+
+
+def _takes_tensor(it: Interpreter, node: cst.BaseExpression, state: State) -> bool:
+    """Whether a call of this is a function of torch that wants a tensor first, or a module of ``torch.nn``."""
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        initial = it.initial(state.frame.owner, node.attr.value) if isinstance(state.frame.owner, Instance) else None
+        return any(
+            isinstance(v, TorchModule) and facts().modules.get(v.name) in ("tensor", "recurrent")
+            for v in options(initial or UNKNOWN)
+        )
+    if not isinstance(node, (cst.Attribute, cst.Name)):
+        return False
+    it.silent += 1
+    value = it.expression(node, state)
+    it.silent -= 1
+    operator = facts().functions.get(value.name) if isinstance(value, External) else None
+    return operator is not None and operator.takes_tensor and not operator.factory and operator.returns == "tensor"
+
+
+def _uses(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for child in node.children:
+        if isinstance(child, (cst.Attribute, cst.Call)):
+            yield child
+        yield from _uses(child)

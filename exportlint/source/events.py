@@ -1,0 +1,146 @@
+"""What the analysis saw happen in code that runs under capture: the interface between the analysis and the rules.
+
+A rule names the events it wants and gets each with the place and the values that took part. Rules never walk trees,
+so a better value analysis makes every rule better without a change to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from exportlint.source.fragments import Site
+    from exportlint.source.index import ClassEntry
+    from exportlint.source.values import Instance, Tensor, Value
+
+Asker = Literal["if", "while", "assert", "conditional expression", "and/or", "not", "bool()", "in", "comprehension"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events; `site` is the node to report."""
+
+    site: Site
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Event):
+    """Python asked a value for its truth."""
+
+    value: Value
+    by: Asker
+
+
+@dataclass(frozen=True, slots=True)
+class Converted(Event):
+    """A value was made into a Python number or text: ``int``, ``float``, ``len``, ``format``, ``math.sqrt``, ..."""
+
+    value: Value
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called(Event):
+    """A call.
+
+    Attributes:
+        name: Canonical dotted name of what lies outside the project, or ``.name`` of a method of `receiver`.
+        receiver: What the method belongs to.
+        arguments: Positional arguments.
+        keywords: Keyword arguments by name.
+        result: The value of the call.
+        used: Whether anything is done with the result.
+    """
+
+    name: str
+    receiver: Value | None
+    arguments: tuple[Value, ...]
+    keywords: Mapping[str, Value]
+    result: Value
+    used: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Iterated(Event):
+    """Python iterates over a value: a loop, a comprehension, ``zip``, an unpacking into `targets` names."""
+
+    value: Value
+    by: Literal["for", "comprehension", "zip", "unpacking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed(Event):
+    """``value[index]``."""
+
+    value: Value
+    index: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Identified(Event):
+    """Two values were compared by identity."""
+
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Met(Event):
+    """A tensor that does not follow the inputs takes part in a computation with one that does."""
+
+    stray: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Event):
+    """State that outlives the call was changed: an attribute of an object, a global, or a container kept there.
+
+    Attributes:
+        owner: The object whose attribute it is; ``None`` for a global.
+        name: Name of the attribute or global.
+        value: The new value.
+        old: The value before the call.
+        how: ``set``, ``append`` (or another method that changes a container), ``item``.
+        origin: Where ``__init__`` binds the attribute.
+    """
+
+    owner: Instance | None
+    name: str
+    value: Value
+    old: Value
+    how: str
+    origin: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried(Event):
+    """A `Changed` state that a later call reads before it is set again; reported once the whole call is known."""
+
+    change: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(Event):
+    """A context manager was entered."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Defined(Event):
+    """A module class under analysis, with what its ``__init__`` leaves on it.
+
+    Attributes:
+        cls: The class.
+        attributes: What the attributes are.
+        sites: Where they are bound.
+        top: Whether it is the model, not a module in it.
+    """
+
+    cls: ClassEntry
+    attributes: Mapping[str, Value]
+    sites: Mapping[str, Site]
+    top: bool = True

@@ -1,0 +1,367 @@
+"""Expressions: one function for each class of libcst node."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from exportlint.source import attributes, calls, conditions, subscripts, tensors
+from exportlint.source.events import Asked, Converted, Identified, Iterated
+from exportlint.source.statements import assign, element
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Closure,
+    Const,
+    Dict,
+    Function,
+    Number,
+    Sequence,
+    Size,
+    Static,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+    is_tensor,
+    join,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+Handler = Callable[["Interpreter", Any, "State"], Value]
+
+_ARITHMETIC: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
+    cst.Add: operator.add,
+    cst.Subtract: operator.sub,
+    cst.Multiply: operator.mul,
+    cst.Divide: operator.truediv,
+    cst.FloorDivide: operator.floordiv,
+    cst.Modulo: operator.mod,
+}
+_LARGEST = 1 << 31
+_CONSTANTS = {"None": NONE, "True": Const(True), "False": Const(False), "Ellipsis": Const(...)}
+
+
+def _name(it: Interpreter, node: cst.Name, state: State) -> Value:
+    constant = _CONSTANTS.get(node.value)
+    return it.name(node.value, state) if constant is None else constant
+
+
+def _ellipsis(it: Interpreter, node: cst.Ellipsis, state: State) -> Value:
+    return Const(...)
+
+
+def _attribute(it: Interpreter, node: cst.Attribute, state: State) -> Value:
+    return attributes.get(it, it.expression(node.value, state), node, state)
+
+
+def _literal(it: Interpreter, node: cst.Integer | cst.Float | cst.Imaginary, state: State) -> Value:
+    try:
+        return Const(ast.literal_eval(node.value))
+    except (ValueError, SyntaxError):
+        return Static()
+
+
+def _string(it: Interpreter, node: cst.SimpleString | cst.ConcatenatedString, state: State) -> Value:
+    if isinstance(node, cst.ConcatenatedString):
+        left, right = it.expression(node.left, state), it.expression(node.right, state)
+        known = isinstance(left, Const) and isinstance(right, Const)
+        return Const(left.value + right.value) if known else Static("str")  # type: ignore[attr-defined]
+    try:
+        return Const(ast.literal_eval(node.value))
+    except (ValueError, SyntaxError):
+        return Static("str")
+
+
+def _formatted(it: Interpreter, node: cst.FormattedString, state: State) -> Value:
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            value = it.expression(part.expression, state)
+            spelled = "format" if part.format_spec else "str"
+            it.emit(Converted(it.site(part.expression, state), value, spelled))
+    return Static("str")
+
+
+def _elements(it: Interpreter, node: cst.Tuple | cst.List | cst.Set, state: State) -> Value:
+    kind = type(node).__name__.lower()
+    items: list[Value] = []
+    known = True
+    for part in node.elements:
+        value = it.expression(part.value, state)
+        if not isinstance(part, cst.StarredElement):
+            items.append(value)
+        elif isinstance(value, Sequence) and value.items is not None:
+            items += value.items
+        else:
+            known = False
+            items.append(element(it, value))
+    if known and kind != "set":
+        return Sequence(tuple(items), kind=kind)
+    return Sequence(None, join_all(tuple(items)), kind)
+
+
+def _dictionary(it: Interpreter, node: cst.Dict, state: State) -> Value:
+    items: list[tuple[Any, Value]] = []
+    other: list[Value] = []
+    for part in node.elements:
+        value = it.expression(part.value, state)
+        if isinstance(part, cst.DictElement):
+            key = it.expression(part.key, state)
+            if isinstance(key, Const):
+                items.append((key.value, value))
+                continue
+        other.append(value if isinstance(part, cst.DictElement) else UNKNOWN)
+    return Dict(tuple(items), join_all(tuple(other)))
+
+
+def _binary(it: Interpreter, node: cst.BinaryOperation, state: State) -> Value:
+    left, right = it.expression(node.left, state), it.expression(node.right, state)
+    return binary(it, node, left, right, state)
+
+
+def binary(
+    it: Interpreter, node: cst.BinaryOperation | cst.AugAssign, left: Value, right: Value, state: State
+) -> Value:
+    """The value of an arithmetic operator."""
+    if is_tensor(left) or is_tensor(right):
+        return tensors.combine(it, node, (left, right), state)
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _folded(node, left.value, right.value)
+    for kind in (Number, Size):
+        found = [v for v in (left, right) if isinstance(v, kind)]
+        if found and not any(isinstance(v, (Sequence, Unknown)) for v in (left, right)):
+            return derived(found)
+    if isinstance(left, Sequence) or isinstance(right, Sequence):
+        return _sequences(it, node, left, right, state)
+    if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
+        return Static()
+    return UNKNOWN
+
+
+def derived(found: list[Any]) -> Value:
+    """A number computed from sizes or from data-dependent numbers."""
+    known = [s for s in found if isinstance(s, Size)]
+    first: Value = found[0]
+    if not known or len(found) == 1:
+        return first
+    dynamic = True if any(s.dynamic for s in known) else None
+    return Size(False if all(s.dynamic is False for s in known) else dynamic)
+
+
+def _folded(node: cst.BinaryOperation | cst.AugAssign, left: Any, right: Any) -> Value:
+    function = _ARITHMETIC.get(type(node.operator))  # type: ignore[arg-type]
+    if function is None or not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        return Static()
+    try:
+        result = function(left, right)
+    except (ArithmeticError, ValueError):
+        return Static()
+    return Const(result) if abs(result) < _LARGEST else Static()
+
+
+def _sequences(
+    it: Interpreter, node: cst.BinaryOperation | cst.AugAssign, left: Value, right: Value, state: State
+) -> Value:
+    first, second = (left, right) if isinstance(left, Sequence) else (right, left)
+    if not isinstance(first, Sequence):
+        return UNKNOWN
+    if isinstance(second, Sequence):
+        if first.items is not None and second.items is not None:
+            return Sequence((*first.items, *second.items), kind=first.kind)
+        return Sequence(None, join(first.any, second.any), first.kind)
+    if isinstance(node.operator, (cst.Multiply, cst.MultiplyAssign)):
+        if isinstance(second, (Size, Number)):
+            it.emit(Converted(it.site(node, state), second, "repeat"))
+        if isinstance(second, Const) and isinstance(second.value, int) and first.items and 0 <= second.value <= 8:
+            return Sequence(first.items * second.value, kind=first.kind)
+        return Sequence(None, first.any, first.kind)
+    return UNKNOWN
+
+
+def _unary(it: Interpreter, node: cst.UnaryOperation, state: State) -> Value:
+    if isinstance(node.operator, cst.Not):
+        true, false = conditions.branch(it, node, state, "not")
+        state.become(_joined(true, false))
+        if true.dead != false.dead:
+            return Const(false.dead)
+        return Static("bool")
+    value = it.expression(node.expression, state)
+    if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.operator, cst.Minus):
+        return Const(-value.value)
+    return value
+
+
+def _joined(true: State, false: State) -> State:
+    from exportlint.source.state import join_states
+
+    return join_states(true, false)
+
+
+def _boolean(it: Interpreter, node: cst.BooleanOperation, state: State) -> Value:
+    """``and`` and ``or`` where their value is wanted: only the left side is asked for its truth."""
+    left_value = it.expression(node.left, state) if not isinstance(node.left, cst.BooleanOperation) else UNKNOWN
+    true, false = conditions.branch(it, node.left, state, "and/or", left_value)
+    goes_on, stays = (true, false) if isinstance(node.operator, cst.And) else (false, true)
+    if goes_on.dead:
+        state.become(stays)
+        return left_value
+    right = it.expression(node.right, goes_on)
+    state.become(_joined(goes_on, stays))
+    if stays.dead:
+        return right
+    kept = tuple(v for v in options(left_value) if not (isinstance(node.operator, cst.Or) and v == NONE))
+    return join(join_all(kept), right)
+
+
+def _conditional(it: Interpreter, node: cst.IfExp, state: State) -> Value:
+    true, false = conditions.branch(it, node.test, state, "conditional expression")
+    values: list[Value] = []
+    for side, part in ((true, node.body), (false, node.orelse)):
+        if not side.dead:
+            values.append(it.expression(part, side))
+    state.become(_joined(true, false))
+    return join_all(tuple(values))
+
+
+def _comparison(it: Interpreter, node: cst.Comparison, state: State) -> Value:
+    left = it.expression(node.left, state)
+    result: Value = UNKNOWN
+    for i, target in enumerate(node.comparisons):
+        if i and is_tensor(result):
+            it.emit(Asked(it.site(node, state), result, "and/or"))
+        right = it.expression(target.comparator, state)
+        result = _compared(it, node, target.operator, (left, right), state)
+        left = right
+    return result
+
+
+def _compared(
+    it: Interpreter, node: cst.Comparison, op: cst.BaseCompOp, pair: tuple[Value, Value], state: State
+) -> Value:
+    left, right = pair
+    if isinstance(op, (cst.Is, cst.IsNot)):
+        if is_tensor(left) and is_tensor(right):
+            it.emit(Identified(it.site(node, state), left, right))
+        return conditions.identity(left, right, isinstance(op, cst.Is))
+    if isinstance(op, (cst.In, cst.NotIn)):
+        if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
+            it.emit(Asked(it.site(node, state), left, "in"))
+        return Static("bool")
+    if is_tensor(left) or is_tensor(right):
+        if NONE in (left, right):
+            return Static("bool")
+        return replace(tensors.combine(it, node, (left, right), state), boolean=True)
+    for kind in (Number, Size):
+        for value, other in ((left, right), (right, left)):
+            if isinstance(value, kind):
+                return Truth(value, other)
+    return _static_comparison(op, left, right)
+
+
+def _static_comparison(op: cst.BaseCompOp, left: Value, right: Value) -> Value:
+    if isinstance(left, Const) and isinstance(right, Const) and isinstance(op, (cst.Equal, cst.NotEqual)):
+        return Const((left.value == right.value) is isinstance(op, cst.Equal))
+    return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else Static("bool")
+
+
+def _comprehension(it: Interpreter, node: cst.BaseSimpleComp, state: State) -> Value:
+    inner = state.copy()
+    dim = _clauses(it, node.for_in, inner)
+    value = it.expression(node.elt, inner)
+    state.heap = inner.heap
+    kind = {"ListComp": "list", "SetComp": "set"}.get(type(node).__name__, "iterator")
+    return Sequence(None, value, kind, dim)
+
+
+def _dict_comprehension(it: Interpreter, node: cst.DictComp, state: State) -> Value:
+    inner = state.copy()
+    _clauses(it, node.for_in, inner)
+    it.expression(node.key, inner)
+    return Dict(element=it.expression(node.value, inner))
+
+
+def _clauses(it: Interpreter, clause: cst.CompFor, inner: State) -> Value:
+    """Bind the targets of a comprehension; the result is the size that its length comes from, where known."""
+    iterable = it.expression(clause.iter, inner)
+    it.emit(Iterated(it.site(clause.iter, inner), iterable, "comprehension"))
+    assign(it, clause.target, element(it, iterable), inner)
+    for condition in clause.ifs:
+        true, _ = conditions.branch(it, condition.test, inner, "comprehension")
+        inner.become(true)
+    if clause.inner_for_in is not None:
+        _clauses(it, clause.inner_for_in, inner)
+        return UNKNOWN
+    return iterable.dim if isinstance(iterable, Sequence) and not clause.ifs else UNKNOWN
+
+
+def _lambda(it: Interpreter, node: cst.Lambda, state: State) -> Value:
+    frame = state.frame
+    return Function(node, Closure(frame.module, frame.fragment, state.variables, frame.cls))
+
+
+def _walrus(it: Interpreter, node: cst.NamedExpr, state: State) -> Value:
+    value = it.expression(node.value, state)
+    assign(it, node.target, value, state)
+    return value
+
+
+def _subscript(it: Interpreter, node: cst.Subscript, state: State) -> Value:
+    return subscripts.get(it, node, state)
+
+
+def _call(it: Interpreter, node: cst.Call, state: State) -> Value:
+    return calls.call(it, node, state)
+
+
+def _yield(it: Interpreter, node: cst.Yield, state: State) -> Value:
+    if isinstance(node.value, cst.From):
+        state.frame.yielded.append(element(it, it.expression(node.value.item, state)))
+    else:
+        state.frame.yielded.append(it.expression(node.value, state) if node.value is not None else NONE)
+    return UNKNOWN
+
+
+def _await(it: Interpreter, node: cst.Await, state: State) -> Value:
+    return it.expression(node.expression, state)
+
+
+HANDLERS: dict[type[cst.CSTNode], Handler] = {
+    cst.Name: _name,
+    cst.Attribute: _attribute,
+    cst.Ellipsis: _ellipsis,
+    cst.Integer: _literal,
+    cst.Float: _literal,
+    cst.Imaginary: _literal,
+    cst.SimpleString: _string,
+    cst.ConcatenatedString: _string,
+    cst.FormattedString: _formatted,
+    cst.Tuple: _elements,
+    cst.List: _elements,
+    cst.Set: _elements,
+    cst.Dict: _dictionary,
+    cst.BinaryOperation: _binary,
+    cst.UnaryOperation: _unary,
+    cst.BooleanOperation: _boolean,
+    cst.IfExp: _conditional,
+    cst.Comparison: _comparison,
+    cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension,
+    cst.GeneratorExp: _comprehension,
+    cst.DictComp: _dict_comprehension,
+    cst.Lambda: _lambda,
+    cst.NamedExpr: _walrus,
+    cst.Subscript: _subscript,
+    cst.Call: _call,
+    cst.Yield: _yield,
+    cst.Await: _await,
+}

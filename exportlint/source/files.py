@@ -1,0 +1,58 @@
+"""A source file as text: its encoding, its lines, and the positions in them."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read as Python source; `line` and `column` count from 1."""
+
+    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceFile:
+    """The text of a file without its byte order mark, line ends as they stand.
+
+    Attributes:
+        path: As it was given.
+        text: The decoded text.
+        lines: Its lines with their ends, split as Python's tokenizer splits them (a form feed ends no line).
+    """
+
+    path: Path
+    text: str
+    lines: tuple[str, ...] = field(repr=False)
+
+    def line(self, number: int) -> str:
+        """A line without its end, counted from 1; empty outside of the file."""
+        return self.lines[number - 1].rstrip("\r\n") if 0 < number <= len(self.lines) else ""
+
+
+def read(path: Path) -> SourceFile:
+    """The file, decoded as Python would.
+
+    Raises:
+        UnreadableError: When it cannot be opened or decoded.
+    """
+    try:
+        data = path.read_bytes()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise UnreadableError(str(getattr(error, "strerror", None) or getattr(error, "msg", None) or error)) from error
+    text = text.removeprefix("\ufeff")
+    return SourceFile(path, text, tuple(_LINE.findall(text)))

@@ -1,0 +1,380 @@
+"""The abstract interpreter: it runs `forward` on values of which only the kind is known, and tells what happened.
+
+What is analysed is what runs: methods, helpers and nested modules are entered by the calls that reach them. Each
+function body is walked by direct dispatch on the class of its libcst nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.source import attributes, calls, expressions, statements
+from exportlint.source.events import Called, Carried, Changed, Converted, Defined, Event, Indexed, Iterated
+from exportlint.source.fragments import Fragment, Site, UnparsableError, parse
+from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
+from exportlint.source.parameters import Arguments, bind
+from exportlint.source.project import Assigned, Outside, Project
+from exportlint.source.state import Frame, Key, Slot, State, join_heaps
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Closure,
+    Const,
+    External,
+    Function,
+    Instance,
+    Module,
+    Sequence,
+    Static,
+    Tensor,
+    Value,
+    join,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from exportlint.source.index import Extent
+
+_STEPS = 400_000
+_DEPTH = 24
+
+
+class BudgetError(Exception):
+    """The analysis of one class took more steps than it may."""
+
+
+@dataclass(slots=True, eq=False)
+class Interpreter:
+    """Runs functions of a project abstractly and hands each event to `listener`.
+
+    Attributes:
+        project: Where names are resolved.
+        listener: Called with each event while events are recorded.
+        steps: How many expressions may still be evaluated.
+    """
+
+    project: Project
+    listener: Callable[[Event], None]
+    steps: int = _STEPS
+    silent: int = 0
+    stack: list[cst.CSTNode] = field(default_factory=list)
+    attributes: dict[int, dict[str, Value]] = field(default_factory=dict)
+    sites: dict[int, dict[str, Site]] = field(default_factory=dict)
+    fragments: dict[int, Fragment | None] = field(default_factory=dict)
+    instances: dict[tuple[int, int], Instance] = field(default_factory=dict)
+    globals: dict[tuple[int, str], Value] = field(default_factory=dict)
+    functions: dict[int, Value] = field(default_factory=dict)
+    memo: dict[object, Value] = field(default_factory=dict)
+    version: int = 0
+    changes: dict[Key, Changed] = field(default_factory=dict)
+    reads: dict[Key, bool] = field(default_factory=dict)
+    entered: set[ClassEntry] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    containers: dict[str, Changed] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        """Begin anew with another class; what is known of definitions stays."""
+        self.steps, self.silent = _STEPS, 0
+        self.stack.clear()
+        self.memo.clear()
+        self.changes.clear()
+        self.reads.clear()
+
+    def defined(self, made: Instance) -> None:
+        """Report what the ``__init__`` of a model, and of the modules in it, left on them."""
+        for owner in (made, *(i for i in self.instances.values() if i is not made and i.module)):
+            sites = self.sites[owner.key]
+            if sites and owner.cls not in self.entered:
+                first = next(iter(sites.values()))
+                self.emit(Defined(first, owner.cls, self.attributes[owner.key], sites, owner is made))
+
+    # Events
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to the listener, unless the code is only read for its values."""
+        if self.silent:
+            return
+        if isinstance(event, (Converted, Iterated, Indexed)):
+            self.used.add(getattr(event.value, "kept", ""))
+        elif isinstance(event, Called):
+            self.used.update(getattr(value, "kept", "") for value in event.arguments)
+        self.listener(event)
+
+    def site(self, node: cst.CSTNode, state: State) -> Site:
+        """Where a node stands."""
+        return Site(state.frame.fragment, node)
+
+    # Expressions and statements
+
+    def expression(self, node: cst.BaseExpression, state: State) -> Value:
+        """The value of an expression.
+
+        Raises:
+            BudgetError: When too many expressions were evaluated.
+        """
+        self.steps -= 1
+        if self.steps < 0:
+            raise BudgetError
+        handler = expressions.HANDLERS.get(type(node))
+        return UNKNOWN if handler is None else handler(self, node, state)
+
+    def block(self, body: Iterable[cst.CSTNode], state: State) -> None:
+        """Run statements; the state becomes what it is after them."""
+        for statement in body:
+            if state.dead:
+                return
+            handler = statements.HANDLERS.get(type(statement))
+            if handler is not None:
+                handler(self, statement, state)
+
+    # Functions
+
+    def fragment(self, extent: Extent, key: int) -> Fragment | None:
+        """The parsed statement at these lines; ``None`` where libcst refuses it."""
+        if key not in self.fragments:
+            try:
+                self.fragments[key] = parse(extent)
+            except UnparsableError:
+                self.fragments[key] = None
+        return self.fragments[key]
+
+    def function(self, entry: FunctionEntry, owner: Value | None = None) -> Value:
+        """The function or method as a value, its decorators applied, bound to its owner."""
+        key = id(entry)
+        if key not in self.functions:
+            self.functions[key] = UNKNOWN  # cuts circles
+            self.functions[key] = self._defined(entry)
+        found = self.functions[key]
+        if not isinstance(found, Function) or entry.parent is None or "staticmethod" in entry.decorators:
+            return found
+        if "classmethod" in entry.decorators:
+            owner = Class(owner.cls) if isinstance(owner, Instance) else owner
+        return Function(found.node, found.closure, owner, found.entry)
+
+    def _defined(self, entry: FunctionEntry) -> Value:
+        fragment = self.fragment(entry.extent, id(entry))
+        if fragment is None:
+            return UNKNOWN
+        for statement in fragment.statements:
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == entry.name:
+                plain = Function(statement, Closure(entry.module, fragment, {}, entry.parent), None, entry)
+                return self._decorated(plain, statement, State(Frame(entry.module, fragment)))
+        return UNKNOWN
+
+    def _decorated(self, plain: Function, node: cst.FunctionDef, state: State) -> Value:
+        """The function that the project's own decorators make of it; those of others are taken to change nothing."""
+        value: Value = plain
+        for decorator in reversed(node.decorators):
+            self.silent += 1
+            callee = self.expression(decorator.decorator, state)
+            if isinstance(callee, Function):
+                value = self.invoke(callee, Arguments((value,)), state)
+            elif callee == External("torch.jit.script"):
+                value = External("torch.jit.scripted")
+            self.silent -= 1
+        return value if isinstance(value, (Function, External)) else plain
+
+    def invoke(self, function: Function, arguments: Arguments, state: State) -> Value:
+        """The result of a call; changes of the heap are carried back into the state."""
+        node = function.node
+        if node in self.stack or len(self.stack) >= _DEPTH:
+            return UNKNOWN
+        key = (function, arguments.key, self.version, bool(self.silent), function.closure)
+        if arguments.key is not None and key in self.memo:
+            return self.memo[key]
+        closure = function.closure
+        if isinstance(function.owner, Instance) and function.owner.module:
+            self.entered.add(function.owner.cls)
+        frame = Frame(closure.module, closure.fragment, closure.cls, function.owner)
+        inner = State(frame, dict(closure.variables), state.heap)
+        bind(self, function, arguments, inner)
+        self.stack.append(node)
+        try:
+            result = self._run(node, inner)
+        finally:
+            self.stack.pop()
+        state.heap = inner.heap
+        if arguments.key is not None:
+            self.memo[key] = result
+        return result
+
+    def _run(self, node: cst.FunctionDef | cst.Lambda, inner: State) -> Value:
+        if isinstance(node, cst.Lambda):
+            return self.expression(node.body, inner)
+        frame = inner.frame
+        self.block(node.body.body, inner)
+        if not inner.dead:
+            frame.returned.append(NONE)
+            frame.heaps.append(inner.heap)
+        if frame.heaps:
+            inner.heap = frame.heaps[0]
+            for heap in frame.heaps[1:]:
+                inner.heap = join_heaps(inner.heap, heap)
+        if frame.yielded:
+            return Sequence(None, join_all(tuple(frame.yielded)), "iterator")
+        result = join_all(tuple(frame.returned))
+        return calls.annotated(self, node.returns, inner) if result == UNKNOWN and node.returns else result
+
+    # Objects
+
+    def instance(self, cls: ClassEntry, node: cst.CSTNode | None, arguments: Arguments, state: State) -> Instance:
+        """An object of the class, its ``__init__`` read for what the attributes are; one object for each call site."""
+        place = (id(cls), id(node))
+        if place not in self.instances:
+            made = Instance(cls, len(self.instances) + 1, self.project.is_module(cls))
+            self.instances[place] = made
+            self.attributes[made.key] = {}
+            self.sites[made.key] = {}
+            self._construct(made, arguments, state)
+        return self.instances[place]
+
+    def _construct(self, made: Instance, arguments: Arguments, state: State) -> None:
+        entry = self.project.method(made.cls, "__init__")
+        if entry is None:
+            self.attributes[made.key] = attributes.fields(self, made.cls, arguments)
+            return
+        inner = State(state.frame)
+        self.silent += 1
+        version = self.version
+        try:
+            function = self.function(entry, made)
+            if isinstance(function, Function):
+                self.invoke(function, arguments, inner)
+        finally:
+            self.silent -= 1
+            self.version = version
+        for (key, name), slot in inner.heap.items():
+            if isinstance(key, int) and key in self.attributes:
+                self.attributes[key].setdefault(name, settled(slot.value, f"attribute {name}", slot.site))
+                if slot.site is not None:
+                    self.sites[key].setdefault(name, slot.site)
+
+    def initial(self, owner: Instance, name: str) -> Value | None:
+        """What an attribute is when a call begins; ``None`` if ``__init__`` does not bind it."""
+        value = self.attributes.get(owner.key, {}).get(name)
+        if value is None:
+            return None
+        inside, _ = self.project.lineage(owner.cls)
+        elsewhere = any(c.written.get(name, frozenset()) - {"__init__"} for c in inside)
+        if elsewhere and value == NONE:
+            return UNKNOWN
+        if elsewhere and isinstance(value, Const):
+            return Static(type(value.value).__name__)
+        return value
+
+    def read(self, key: Key, initial: Value, state: State) -> Value:
+        """An attribute or global as it is now; notes that the call saw what an earlier one left."""
+        slot = state.heap.get(key)
+        if slot is not None and slot.sure:
+            return slot.value
+        if not self.silent:
+            self.reads[key] = True
+        return initial if slot is None else join(slot.value, initial)
+
+    def write(self, key: Key, change: Changed, state: State) -> None:
+        """Bind an attribute or global."""
+        state.heap[key] = Slot(change.value, change.site)
+        self.version += 1
+        if not self.silent:
+            self.changes.setdefault(key, change)
+            self.emit(change)
+
+    def container(self, change: Changed, kept_at: str) -> None:
+        """Note that a container, or a tensor, which outlives the call was changed in place."""
+        if not self.silent:
+            self.containers.setdefault(kept_at, change)
+            self.emit(change)
+
+    def finish(self) -> None:
+        """Report the state that the run changed and that its next run would see."""
+        for key, change in self.changes.items():
+            if key in self.reads:
+                self.emit(Carried(change.site, change))
+        for kept_at, change in self.containers.items():
+            if kept_at in self.used and not isinstance(change.old, Tensor):
+                self.emit(Carried(change.site, change))
+        self.containers.clear()
+        self.used.clear()
+        self.changes.clear()
+        self.reads.clear()
+
+    # Globals
+
+    def name(self, name: str, state: State) -> Value:
+        """The value of a name."""
+        if name in state.variables and name not in state.frame.globals:
+            return state.variables[name]
+        return self.global_value(state.frame.module, name, state)
+
+    def global_value(self, module: ModuleIndex, name: str, state: State) -> Value:
+        """The value of a name of a module, at its top level or dotted."""
+        target = self.project.resolve(module, name)
+        if isinstance(target, Assigned):
+            key: Key = (target.module, target.name)
+            return self.read(key, self._assigned(target), state)
+        return self.target(target)
+
+    def target(self, target: object) -> Value:
+        """The value of what a name was resolved to."""
+        if isinstance(target, ClassEntry):
+            return Class(target)
+        if isinstance(target, FunctionEntry):
+            return self.function(target)
+        if isinstance(target, ModuleIndex):
+            return Module(target)
+        return External(target.dotted) if isinstance(target, Outside) else UNKNOWN
+
+    def _assigned(self, target: Assigned) -> Value:
+        key = (id(target.module), target.name)
+        if key not in self.globals:
+            self.globals[key] = UNKNOWN  # cuts circles
+            extents = target.module.assigned[target.name]
+            self.globals[key] = join_all(tuple(self.statement_value(extent, target.name) for extent in extents))
+        return self.globals[key]
+
+    def statement_value(self, extent: Extent, name: str) -> Value:
+        """What a statement outside of functions binds a name to."""
+        fragment = self.fragment(extent, id(extent))
+        if fragment is None:
+            return UNKNOWN
+        state = State(Frame(extent.module, fragment))
+        self.silent += 1
+        try:
+            self.block(fragment.statements, state)
+        finally:
+            self.silent -= 1
+        value = settled(state.variables.get(name, UNKNOWN), f"global {name}", None)
+        return kept(value, f"global {name}")
+
+    def imported(self, dotted: str, module: ModuleIndex) -> Value:
+        """The value of a name that a statement inside of a function imports."""
+        return self.target(self.project.imported(module, dotted))
+
+
+def settled(value: Value, home: str, site: Site | None) -> Value:
+    """The value as one that was made before the call: what gave a tensor its place is where it lives."""
+    from dataclasses import replace
+
+    if isinstance(value, Tensor) and value.placement in ("default", "literal"):
+        return replace(value, home=home, site=site or value.site)
+    return value
+
+
+def kept(value: Value, where: str) -> Value:
+    """The value as one that lives between calls."""
+    from dataclasses import replace
+
+    if isinstance(value, Tensor) and not value.kept:
+        return replace(value, kept=where)
+    if isinstance(value, Sequence) and value.kind == "list":
+        return replace(value, kept=where)
+    if len(options(value)) > 1:
+        return join_all(tuple(kept(v, where) for v in options(value)))
+    return value

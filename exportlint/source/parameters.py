@@ -1,0 +1,97 @@
+"""Arguments and parameters: what a call hands over, and what the names of the function then are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.source.values import NONE, UNKNOWN, Const, Dict, Function, Sequence, Static, Tensor, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a call hands over; `open` where a ``*`` or ``**`` hands over more than is known."""
+
+    positional: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+    open: bool = False
+
+    @property
+    def key(self) -> object:
+        """Something that is equal for equal arguments; ``None`` where that cannot be told."""
+        try:
+            key = (self.positional, tuple(self.keywords.items()), self.open)
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def get(self, position: int, keyword: str = "") -> Value | None:
+        """The argument at a position or of a name; ``None`` where it is not given."""
+        if keyword in self.keywords:
+            return self.keywords[keyword]
+        return self.positional[position] if 0 <= position < len(self.positional) else None
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        """Every argument."""
+        return (*self.positional, *self.keywords.values())
+
+
+def bind(it: Interpreter, function: Function, arguments: Arguments, inner: State) -> None:
+    """Give the function's parameters their values: arguments, defaults, or nothing known."""
+    node = function.node
+    positional = list(arguments.positional)
+    if function.owner is not None and isinstance(node, cst.FunctionDef):
+        positional.insert(0, function.owner)
+    keywords = dict(arguments.keywords)
+    for parameter in (*node.params.posonly_params, *node.params.params):
+        name = parameter.name.value
+        if positional:
+            inner.variables[name] = positional.pop(0)
+        else:
+            inner.variables[name] = _keyword(it, parameter, keywords, arguments, inner)
+    if isinstance(node.params.star_arg, cst.Param):
+        inner.variables[node.params.star_arg.name.value] = (
+            Sequence(None, UNKNOWN, "tuple") if arguments.open else Sequence(tuple(positional), kind="tuple")
+        )
+    for parameter in node.params.kwonly_params:
+        inner.variables[parameter.name.value] = _keyword(it, parameter, keywords, arguments, inner)
+    if node.params.star_kwarg is not None:
+        inner.variables[node.params.star_kwarg.name.value] = Dict(() if arguments.open else tuple(keywords.items()))
+
+
+def _keyword(
+    it: Interpreter, parameter: cst.Param, keywords: dict[str, Value], arguments: Arguments, inner: State
+) -> Value:
+    name = parameter.name.value
+    return keywords.pop(name) if name in keywords else default(it, parameter, arguments, inner)
+
+
+def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: State) -> Value:
+    """What a parameter is for which no argument is known."""
+    if parameter.default is None:
+        return UNKNOWN
+    it.silent += 1
+    value = it.expression(parameter.default, inner)
+    it.silent -= 1
+    if isinstance(value, Tensor) and not value.kept:
+        return replace(value, kept=f"default {parameter.name.value}", home=f"default {parameter.name.value}")
+    if arguments.open:
+        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else UNKNOWN
+    return value
+
+
+def parameters(node: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Param]:
+    """All parameters that take one argument, in order."""
+    yield from node.params.posonly_params
+    yield from node.params.params
+    yield from node.params.kwonly_params

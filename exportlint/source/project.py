@@ -1,0 +1,208 @@
+"""The project around a file: which name means what, across files, and which classes are modules.
+
+Only files of the file's own package, and files beside it, are followed: what happens to be installed where the linter
+runs changes no finding.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exportlint.source.facts import facts
+from exportlint.source.files import UnreadableError
+from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex, index
+
+MODULE = "torch.nn.Module"
+_FRAMEWORK = frozenset({"torch", "numpy", "scipy", "functools", "typing", *sys.stdlib_module_names})
+_BUILTINS = frozenset(dir(builtins))
+_DEPTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A name that a module binds by an assignment."""
+
+    module: ModuleIndex
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A name that lies outside the project; `dotted` is its canonical name as far as imports tell."""
+
+    dotted: str
+
+
+Target = ClassEntry | FunctionEntry | ModuleIndex | Assigned | Outside
+
+
+@dataclass(slots=True, eq=False)
+class Project:
+    """Files by path, indexed when they are first asked for.
+
+    Attributes:
+        bases: Further dotted names of classes that count as modules, from the configuration.
+    """
+
+    bases: frozenset[str] = frozenset()
+    _modules: dict[str, ModuleIndex | UnreadableError] = field(default_factory=dict)
+    _lineages: dict[int, tuple[tuple[ClassEntry, ...], tuple[str, ...]]] = field(default_factory=dict)
+    _names: dict[tuple[int, str], Target | None] = field(default_factory=dict)
+
+    def module(self, path: Path) -> ModuleIndex:
+        """The index of a file.
+
+        Raises:
+            UnreadableError: When it cannot be read, or is not Python.
+        """
+        key = os.path.realpath(path)
+        if key not in self._modules:
+            try:
+                self._modules[key] = index(path, _dotted_name(Path(key)))
+            except UnreadableError as error:
+                self._modules[key] = error
+        found = self._modules[key]
+        if isinstance(found, UnreadableError):
+            raise found
+        return found
+
+    def find(self, dotted: str, near: ModuleIndex) -> ModuleIndex | None:
+        """The project's file for a dotted module name, seen from a file of the project."""
+        parts = dotted.split(".")
+        if not dotted or parts[0] in _FRAMEWORK:
+            return None
+        here = Path(os.path.realpath(near.source.path))
+        root = here.parent
+        if near.package:
+            root = here.parents[near.package.count(".") + 1]
+            if parts[0] != near.package.partition(".")[0]:
+                return None
+        base = root.joinpath(*parts)
+        for candidate in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+            if candidate.is_file():
+                try:
+                    return self.module(candidate)
+                except UnreadableError:
+                    return None
+        return None
+
+    def resolve(self, module: ModuleIndex, name: str) -> Target | None:
+        """What a dotted name means in a module; ``None`` for a name that nothing binds."""
+        key = (id(module), name)
+        if key not in self._names:
+            self._names[key] = None  # cuts circles of imports
+            self._names[key] = self._resolve(module, name, _DEPTH)
+        return self._names[key]
+
+    def _resolve(self, module: ModuleIndex, name: str, depth: int) -> Target | None:
+        head, _, rest = name.partition(".")
+        target = self._head(module, head, depth)
+        while rest and target is not None:
+            head, _, rest = rest.partition(".")
+            target = self._member(target, head, depth)
+        return target
+
+    def _head(self, module: ModuleIndex, name: str, depth: int) -> Target | None:
+        if depth < 0:
+            return None
+        defined: Target | None = module.classes.get(name) or module.functions.get(name)
+        if defined is not None:
+            return defined
+        if name in module.imports:
+            return self._imported(module, module.imports[name], depth)
+        if name in module.assigned:
+            return Assigned(module, name)
+        found = self._starred(module, name, depth)
+        if found is None and name in _BUILTINS:
+            return Outside(f"builtins.{name}")
+        return found
+
+    def _starred(self, module: ModuleIndex, name: str, depth: int) -> Target | None:
+        for star in module.stars:
+            origin = self.find(star, module)
+            if origin is None and star.partition(".")[0] == "torch" and name not in _BUILTINS:
+                return Outside(canonical(f"{star}.{name}"))
+            found = self._head(origin, name, depth - 1) if origin is not None and origin is not module else None
+            if found is not None and not (isinstance(found, Outside) and found.dotted.startswith("builtins.")):
+                return found
+        return None
+
+    def imported(self, module: ModuleIndex, dotted: str) -> Target:
+        """What an import of this dotted name means in a module."""
+        return self._imported(module, dotted, _DEPTH)
+
+    def _imported(self, module: ModuleIndex, dotted: str, depth: int) -> Target:
+        found = self.find(dotted, module)
+        if found is not None:
+            return found
+        parent, _, name = dotted.rpartition(".")
+        origin = self.find(parent, module) if parent else None
+        if origin is not None and origin is not module:
+            return self._head(origin, name, depth - 1) or Outside(dotted)
+        return Outside(canonical(dotted))
+
+    def _member(self, target: Target, name: str, depth: int) -> Target | None:
+        if isinstance(target, Outside):
+            return Outside(canonical(f"{target.dotted}.{name}"))
+        if isinstance(target, ModuleIndex):
+            found = self._head(target, name, depth - 1)
+            if found is None or (isinstance(found, Outside) and found.dotted.startswith("builtins.")):
+                return self.find(f"{target.name}.{name}", target)
+            return found
+        return target.methods.get(name) if isinstance(target, ClassEntry) else None
+
+    def lineage(self, cls: ClassEntry) -> tuple[tuple[ClassEntry, ...], tuple[str, ...]]:
+        """The class and its bases in the project, nearest first, and the dotted names of its bases outside of it."""
+        key = id(cls)
+        if key not in self._lineages:
+            self._lineages[key] = ((cls,), ())  # cuts circles
+            inside, outside = [cls], []
+            for base in cls.bases:
+                target = self.resolve(cls.module, base)
+                if isinstance(target, ClassEntry):
+                    further, names = self.lineage(target)
+                    inside += [c for c in further if c not in inside]
+                    outside += [n for n in names if n not in outside]
+                else:
+                    outside.append(target.dotted if isinstance(target, Outside) else f"?.{base}")
+            self._lineages[key] = (tuple(inside), tuple(outside))
+        return self._lineages[key]
+
+    def is_module(self, cls: ClassEntry) -> bool:
+        """Whether the class is an ``nn.Module``: by its bases, by the tables, or by an unknown base and a forward."""
+        inside, outside = self.lineage(cls)
+        known = facts()
+        for name in outside:
+            if known.is_module(name) or name in self.bases:
+                return True
+            top = name.partition(".")[0]
+            if top not in _FRAMEWORK and top != "builtins" and any("forward" in c.methods for c in inside):
+                return True
+        return False
+
+    def method(self, cls: ClassEntry, name: str, after: ClassEntry | None = None) -> FunctionEntry | None:
+        """The method of that name, as instances of the class see it; with `after`, as ``super()`` there sees it."""
+        inside, _ = self.lineage(cls)
+        start = inside.index(after) + 1 if after in inside else 0
+        return next((c.methods[name] for c in inside[start:] if name in c.methods), None)
+
+
+def canonical(dotted: str) -> str:
+    """One name for what torch offers under several."""
+    for long, short in (("torch.nn.modules.", "torch.nn."), ("torch.functional.", "torch.")):
+        if dotted.startswith(long):
+            return short + (dotted.rpartition(".")[2])
+    return dotted
+
+
+def _dotted_name(path: Path) -> str:
+    parts = [path.stem] if path.name != "__init__.py" else []
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts)

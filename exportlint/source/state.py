@@ -1,0 +1,95 @@
+"""The state of an analysed function: its variables, and what it changed on objects and globals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exportlint.source.values import UNKNOWN, Value, join
+
+if TYPE_CHECKING:
+    from exportlint.source.fragments import Fragment, Site
+    from exportlint.source.index import ClassEntry, ModuleIndex
+
+Key = tuple[object, str]
+"""An attribute of an object (the object's key and the name), or a global (the file's index and the name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a call wrote to an attribute or global; not `sure` where only some paths wrote it."""
+
+    value: Value
+    site: Site | None = None
+    sure: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Exits:
+    """The states in which a loop is left, or begun anew, before its body ends."""
+
+    states: list[State] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One call of a function: where its code stands, what it is a method of, and what it returned so far."""
+
+    module: ModuleIndex
+    fragment: Fragment
+    cls: ClassEntry | None = None
+    owner: Value | None = None
+    globals: set[str] = field(default_factory=set)
+    returned: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
+    heaps: list[dict[Key, Slot]] = field(default_factory=list)
+    loops: list[Exits] = field(default_factory=list)
+    device_context: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """Variables and heap at one point of a function; `dead` where the point cannot be reached."""
+
+    frame: Frame
+    variables: dict[str, Value] = field(default_factory=dict)
+    heap: dict[Key, Slot] = field(default_factory=dict)
+    dead: bool = False
+
+    def copy(self) -> State:
+        """An independent state of the same frame."""
+        return State(self.frame, dict(self.variables), dict(self.heap), self.dead)
+
+    def become(self, other: State) -> None:
+        """Take over what the other state knows."""
+        self.variables, self.heap, self.dead = other.variables, other.heap, other.dead
+
+
+def join_states(left: State, right: State) -> State:
+    """What is known where two paths meet."""
+    if left.dead:
+        return right
+    if right.dead:
+        return left
+    variables = dict(left.variables)
+    for name, value in right.variables.items():
+        variables[name] = join(variables[name], value) if name in variables else value
+    return State(left.frame, variables, join_heaps(left.heap, right.heap))
+
+
+def join_heaps(left: dict[Key, Slot], right: dict[Key, Slot]) -> dict[Key, Slot]:
+    """What is known of attributes and globals where two paths meet."""
+    heap: dict[Key, Slot] = {}
+    for key in (*left, *(k for k in right if k not in left)):
+        first, second = left.get(key), right.get(key)
+        if first is not None and second is not None:
+            same = first == second
+            heap[key] = first if same else _join_slots(first, second)
+        else:
+            only = first or second or Slot(UNKNOWN)
+            heap[key] = Slot(only.value, only.site, sure=False)
+    return heap
+
+
+def _join_slots(first: Slot, second: Slot) -> Slot:
+    return Slot(join(first.value, second.value), first.site or second.site, first.sure and second.sure)

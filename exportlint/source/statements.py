@@ -1,0 +1,396 @@
+"""Statements: one function for each class of libcst node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from exportlint.source import attributes, conditions
+from exportlint.source.events import Changed, Entered, Iterated
+from exportlint.source.state import Exits, State, join_states
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Closure,
+    Device,
+    Dict,
+    External,
+    Function,
+    Instance,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Value,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from exportlint.source.interpreter import Interpreter
+
+Handler = Callable[["Interpreter", Any, "State"], None]
+_DEEPEST = 3
+
+
+def element(it: Interpreter, value: Value) -> Value:
+    """What iterating over a value gives."""
+    return join_all(tuple(_element(option) for option in options(value)))
+
+
+def _element(value: Value) -> Value:
+    if isinstance(value, Tensor):
+        rest = value.dims[1:] if value.dims else None
+        return replace(value, kept="", dims=rest, counted=False, scalar=None)
+    if isinstance(value, Sequence):
+        return value.any
+    if isinstance(value, TorchModule):
+        return join_all(value.parts)
+    simple = {Array: value, Shape: Size(), Dict: Static("str")}
+    return simple.get(type(value), UNKNOWN)
+
+
+def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State) -> None:
+    """Bind a target of an assignment, a loop or a ``with``."""
+    if isinstance(target, cst.Name):
+        _assign_name(it, target, value, state)
+    elif isinstance(target, cst.Attribute):
+        attributes.put(it, it.expression(target.value, state), target, target.attr.value, value, state)
+    elif isinstance(target, cst.Subscript):
+        _assign_item(it, target, value, state)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        _unpack(it, target, value, state)
+    elif isinstance(target, cst.StarredElement):
+        assign(it, target.value, value, state)
+
+
+def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State) -> None:
+    name = target.value
+    state.variables[name] = value
+    if name in state.frame.globals:
+        old = it.global_value(state.frame.module, name, State(state.frame, {}, state.heap))
+        change = Changed(it.site(target, state), None, name, value, old, "set")
+        it.write((state.frame.module, name), change, state)
+
+
+def _assign_item(it: Interpreter, target: cst.Subscript, value: Value, state: State) -> None:
+    base = it.expression(target.value, state)
+    for part in target.slice:
+        if isinstance(part.slice, cst.Index):
+            it.expression(part.slice.value, state)
+    note_change(it, target, base, value, "item", state)
+    if isinstance(base, Tensor) and isinstance(target.value, cst.Name):
+        fed = base.fed or any(isinstance(v, Tensor) and v.fed for v in options(value))
+        sized = base.sized or any(isinstance(v, Tensor) and v.sized for v in options(value))
+        state.variables[target.value.value] = replace(base, fed=fed, sized=sized)
+    elif isinstance(base, Dict) and isinstance(target.value, cst.Name):
+        state.variables[target.value.value] = Dict(element=UNKNOWN, kept=base.kept)
+
+
+def note_change(it: Interpreter, node: cst.CSTNode, base: Value, value: Value, how: str, state: State) -> None:
+    """Report that a container or tensor which outlives the call was changed in place."""
+    kept = getattr(base, "kept", "")
+    where, _, name = kept.partition(" ")
+    if where not in ("attribute", "global") or not isinstance(base, (Sequence, Dict, Tensor)):
+        return
+    owner = state.frame.owner if where == "attribute" else None
+    if isinstance(owner, Instance):
+        slot = state.heap.get((owner.key, name))
+        if isinstance(base, (Sequence, Dict)) and slot is not None and slot.sure:
+            return  # this call made the container
+        origin = it.sites.get(owner.key, {}).get(name)
+        it.container(Changed(it.site(node, state), owner, name, value, base, how, origin), kept)
+    elif where == "global":
+        it.container(Changed(it.site(node, state), None, name, value, base, how), kept)
+
+
+def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: State) -> None:
+    names = target.elements
+    starred = any(isinstance(e, cst.StarredElement) for e in names)
+    if is_unpacked_shape(value):
+        items: list[Value] = [Size(dim=i, rank=None if starred else len(names)) for i in range(len(names))]
+        if isinstance(value, Shape) and value.counted:
+            items[0] = UNKNOWN
+    elif isinstance(value, Sequence) and value.items is not None and len(value.items) == len(names) and not starred:
+        items = list(value.items)
+    else:
+        it.emit(Iterated(it.site(target, state), value, "unpacking"))
+        items = [element(it, value)] * len(names)
+    for part, item in zip(names, items, strict=True):
+        if isinstance(part, cst.StarredElement):
+            assign(it, part.value, Sequence(None, UNKNOWN if is_unpacked_shape(value) else item), state)
+        else:
+            assign(it, part.value, item, state)
+
+
+def is_unpacked_shape(value: Value) -> bool:
+    """Whether the value is a shape of which the sizes are not known one by one."""
+    return isinstance(value, Shape)
+
+
+def _line(it: Interpreter, node: cst.SimpleStatementLine, state: State) -> None:
+    it.block(node.body, state)
+
+
+def _suite(it: Interpreter, node: cst.SimpleStatementSuite | cst.IndentedBlock, state: State) -> None:
+    it.block(node.body, state)
+
+
+def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
+    value = it.expression(node.value, state)
+    for target in node.targets:
+        assign(it, target.target, value, state)
+
+
+def _annotated_assign(it: Interpreter, node: cst.AnnAssign, state: State) -> None:
+    if node.value is not None:
+        assign(it, node.target, it.expression(node.value, state), state)
+
+
+def _augmented(it: Interpreter, node: cst.AugAssign, state: State) -> None:
+    from exportlint.source.expressions import binary
+
+    old = it.expression(node.target, state)
+    value = binary(it, node, old, it.expression(node.value, state), state)
+    if isinstance(old, Tensor) and isinstance(value, Tensor):
+        # In place: the tensor stays where it is.
+        note_change(it, node.target, old, value, "item", state)
+        value = replace(value, kept=old.kept, placement=old.placement, site=old.site)
+        if isinstance(node.target, cst.Name):
+            state.variables[node.target.value] = value
+        return
+    if isinstance(node.target, cst.Attribute):
+        base = it.expression(node.target.value, state)
+        attributes.put(it, base, node.target, node.target.attr.value, value, state)
+    elif isinstance(node.target, cst.Name):
+        _assign_name(it, node.target, value, state)
+
+
+def _expression(it: Interpreter, node: cst.Expr, state: State) -> None:
+    it.expression(node.value, state)
+
+
+def _return(it: Interpreter, node: cst.Return, state: State) -> None:
+    value = NONE if node.value is None else it.expression(node.value, state)
+    state.frame.returned.append(value)
+    state.frame.heaps.append(state.heap)
+    state.dead = True
+
+
+def _raise(it: Interpreter, node: cst.Raise, state: State) -> None:
+    it.silent += 1  # what an error message says does not matter
+    if node.exc is not None:
+        it.expression(node.exc, state)
+    it.silent -= 1
+    state.dead = True
+
+
+def _assert(it: Interpreter, node: cst.Assert, state: State) -> None:
+    true, _ = conditions.branch(it, node.test, state, "assert")
+    if true.dead and not state.dead:
+        true = state.copy()
+        true.dead = True
+    state.become(true)
+
+
+def _global(it: Interpreter, node: cst.Global, state: State) -> None:
+    for item in node.names:
+        state.frame.globals.add(item.name.value)
+
+
+def _if(it: Interpreter, node: cst.If, state: State) -> None:
+    true, false = conditions.branch(it, node.test, state, "if")
+    if not true.dead:
+        it.block(node.body.body, true)
+    if node.orelse is not None and not false.dead:
+        if isinstance(node.orelse, cst.If):
+            _if(it, node.orelse, false)
+        else:
+            it.block(node.orelse.body.body, false)
+    state.become(join_states(true, false))
+
+
+def _while(it: Interpreter, node: cst.While, state: State) -> None:
+    def once(inner: State) -> State:
+        true, false = conditions.branch(it, node.test, inner, "while")
+        if not true.dead:
+            it.block(node.body.body, true)
+        inner.become(true)
+        return false
+
+    _loop(it, state, once)
+    if node.orelse is not None and not state.dead:
+        it.block(node.orelse.body.body, state)
+
+
+def _for(it: Interpreter, node: cst.For, state: State) -> None:
+    iterable = it.expression(node.iter, state)
+    it.emit(Iterated(it.site(node.iter, state), iterable, "for"))
+
+    def once(inner: State) -> State:
+        left = inner.copy()
+        assign(it, node.target, element(it, iterable), inner)
+        it.block(node.body.body, inner)
+        return left
+
+    _loop(it, state, once)
+    if node.orelse is not None and not state.dead:
+        it.block(node.orelse.body.body, state)
+
+
+def _loop(it: Interpreter, state: State, once: Callable[[State], State]) -> None:
+    """Run a body first for what it changes, then for what happens in it; `once` returns the state that leaves."""
+    frame = state.frame
+    start = state.copy()
+    if len(frame.loops) < _DEEPEST:
+        it.silent += 1
+        returned, heaps = len(frame.returned), len(frame.heaps)
+        start = _round(start, once)
+        del frame.returned[returned:], frame.heaps[heaps:]
+        it.silent -= 1
+        start = join_states(state, start)
+    frame.loops.append(Exits())
+    inner = start.copy()
+    left = once(inner)
+    exits = frame.loops.pop().states
+    for each in (inner, *exits):
+        left = join_states(left, each)
+    state.become(left)
+
+
+def _round(start: State, once: Callable[[State], State]) -> State:
+    start.frame.loops.append(Exits())
+    inner = start.copy()
+    once(inner)
+    for each in start.frame.loops.pop().states:
+        inner = join_states(inner, each)
+    return inner
+
+
+def _leave_loop(it: Interpreter, node: cst.CSTNode, state: State) -> None:
+    if state.frame.loops:
+        state.frame.loops[-1].states.append(state.copy())
+    state.dead = True
+
+
+def _with(it: Interpreter, node: cst.With, state: State) -> None:
+    devices = 0
+    for item in node.items:
+        value = it.expression(item.item, state)
+        it.emit(Entered(it.site(item.item, state), value))
+        devices += isinstance(value, Device)
+        if item.asname is not None:
+            entered = value if not isinstance(value, Sequence) else value.any
+            assign(it, item.asname.name, entered, state)
+    state.frame.device_context += devices
+    it.block(node.body.body, state)
+    state.frame.device_context -= devices
+
+
+def _try(it: Interpreter, node: cst.Try, state: State) -> None:
+    before = state.copy()
+    it.block(node.body.body, state)
+    if node.orelse is not None and not state.dead:
+        it.block(node.orelse.body.body, state)
+    after = state.copy()
+    for handler in node.handlers:
+        # The body may fail before or after it bound anything.
+        failed = join_states(before.copy(), after.copy())
+        if handler.name is not None:
+            assign(it, handler.name.name, UNKNOWN, failed)
+        it.block(handler.body.body, failed)
+        after = join_states(after, failed)
+    state.become(after)
+    if node.finalbody is not None and not state.dead:
+        it.block(node.finalbody.body.body, state)
+
+
+def _function(it: Interpreter, node: cst.FunctionDef, state: State) -> None:
+    frame = state.frame
+    value: Value = Function(node, Closure(frame.module, frame.fragment, state.variables, frame.cls))
+    for decorator in reversed(node.decorators):
+        called = it.expression(decorator.decorator, state)
+        if called == External("torch.jit.script"):
+            value = UNKNOWN
+    state.variables[node.name.value] = value
+
+
+def _class(it: Interpreter, node: cst.ClassDef, state: State) -> None:
+    state.variables[node.name.value] = UNKNOWN
+    for cls in state.frame.module.all_classes:
+        if cls.name == node.name.value and cls.extent.first <= it.site(node, state).line <= cls.extent.last:
+            state.variables[node.name.value] = it.target(cls)
+
+
+def _import(it: Interpreter, node: cst.Import, state: State) -> None:
+    for alias in node.names:
+        dotted = alias.evaluated_name
+        name = alias.evaluated_alias or dotted.partition(".")[0]
+        found = it.project.find(dotted, state.frame.module)
+        outside = External(dotted if alias.evaluated_alias else name)
+        state.variables[name] = outside if found is None else it.target(found)
+
+
+def _import_from(it: Interpreter, node: cst.ImportFrom, state: State) -> None:
+    from exportlint.source.index import absolute
+
+    if isinstance(node.names, cst.ImportStar):
+        return
+    module = _dotted(node.module) if node.module is not None else ""
+    origin = absolute(state.frame.module, module, len(node.relative))
+    for alias in node.names:
+        name = alias.evaluated_alias or alias.evaluated_name
+        state.variables[name] = it.imported(f"{origin}.{alias.evaluated_name}", state.frame.module)
+
+
+def _dotted(node: cst.Attribute | cst.Name) -> str:
+    return node.value if isinstance(node, cst.Name) else f"{_dotted(node.value)}.{node.attr.value}"  # type: ignore[arg-type]
+
+
+def _delete(it: Interpreter, node: cst.Del, state: State) -> None:
+    if isinstance(node.target, cst.Name):
+        state.variables.pop(node.target.value, None)
+
+
+def _match(it: Interpreter, node: cst.Match, state: State) -> None:
+    it.expression(node.subject, state)
+    after: State | None = None
+    for case in node.cases:
+        inner = state.copy()
+        it.block(case.body.body, inner)
+        after = inner if after is None else join_states(after, inner)
+    state.become(state.copy() if after is None else join_states(state.copy(), after))
+
+
+HANDLERS: dict[type[cst.CSTNode], Handler] = {
+    cst.SimpleStatementLine: _line,
+    cst.SimpleStatementSuite: _suite,
+    cst.IndentedBlock: _suite,
+    cst.Assign: _assign,
+    cst.AnnAssign: _annotated_assign,
+    cst.AugAssign: _augmented,
+    cst.Expr: _expression,
+    cst.Return: _return,
+    cst.Raise: _raise,
+    cst.Assert: _assert,
+    cst.Global: _global,
+    cst.If: _if,
+    cst.While: _while,
+    cst.For: _for,
+    cst.Break: _leave_loop,
+    cst.Continue: _leave_loop,
+    cst.With: _with,
+    cst.Try: _try,
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.Import: _import,
+    cst.ImportFrom: _import_from,
+    cst.Del: _delete,
+    cst.Match: _match,
+}

@@ -1,0 +1,151 @@
+"""``value[index]``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from exportlint.source.events import Indexed
+from exportlint.source.values import (
+    UNKNOWN,
+    Array,
+    Class,
+    Const,
+    Dict,
+    External,
+    Number,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Union,
+    Value,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+
+def get(it: Interpreter, node: cst.Subscript, state: State) -> Value:
+    """The value of the expression."""
+    base = it.expression(node.value, state)
+    indices = tuple(index(it, part.slice, state) for part in node.slice)
+    whole: Value = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
+    it.emit(Indexed(it.site(node, state), base, whole))
+    return join_all(tuple(_item(option, indices) for option in options(base)))
+
+
+def index(it: Interpreter, node: cst.BaseSlice, state: State) -> Value:
+    """One index: the value of an expression, or ``slice`` of the bounds."""
+    if isinstance(node, cst.Index):
+        return it.expression(node.value, state)
+    bounds = tuple(
+        it.expression(part, state) if part is not None else Const(None)
+        for part in (getattr(node, "lower", None), getattr(node, "upper", None), getattr(node, "step", None))
+    )
+    return Sequence(bounds, kind="slice")
+
+
+def _item(base: Value, indices: tuple[Value, ...]) -> Value:
+    reader = _READERS.get(type(base))
+    if reader is not None:
+        return reader(base, indices)
+    return base if isinstance(base, (Array, Class, External)) else UNKNOWN
+
+
+def _of_dict(base: Dict, indices: tuple[Value, ...]) -> Value:
+    key = indices[0]
+    if isinstance(key, Const):
+        return next((value for known, value in base.items if known == key.value), base.element)
+    return join_all((*(value for _, value in base.items), base.element)) if base.items else base.element
+
+
+def _of_sequence(base: Sequence, indices: tuple[Value, ...]) -> Value:
+    position = indices[0]
+    if base.items is not None and isinstance(position, Const) and isinstance(position.value, int):
+        inside = -len(base.items) <= position.value < len(base.items)
+        return base.items[position.value] if inside else UNKNOWN
+    if isinstance(position, Sequence) and position.kind == "slice":
+        bounds = position.items or ()
+        if base.items is not None and all(isinstance(b, Const) for b in bounds):
+            return replace(base, items=base.items[slice(*(b.value for b in bounds))], kept="")  # type: ignore[attr-defined]
+        return Sequence(None, base.any, base.kind)
+    return base.any
+
+
+def _of_shape(base: Shape, indices: tuple[Value, ...]) -> Value:
+    position = indices[0]
+    if isinstance(position, Sequence) and position.kind == "slice":
+        return Shape(base.counted)
+    dim = position.value if isinstance(position, Const) and isinstance(position.value, int) else None
+    return Number("size") if base.counted and dim == 0 else Size(dim=dim)
+
+
+def _of_container(base: TorchModule, indices: tuple[Value, ...]) -> Value:
+    position = indices[0]
+    if not base.parts:
+        return UNKNOWN
+    if isinstance(position, Sequence):
+        return base
+    if isinstance(position, Const) and isinstance(position.value, int) and abs(position.value) < len(base.parts):
+        return base.parts[position.value]
+    return join_all(base.parts)
+
+
+def _of_tensor(base: Tensor, indices: tuple[Value, ...]) -> Value:
+    masks = [i for i in indices if isinstance(i, Tensor) and i.boolean and i.scalar is not True]
+    gathered = [i for i in indices if isinstance(i, Tensor) and i.counted]
+    dims, scalar = _dims(base, indices), base.scalar
+    numbers = [i for i in indices if isinstance(i, (Const, Number, Static, Size)) and i not in _PLACES]
+    if numbers or any(isinstance(i, Tensor) for i in indices):
+        scalar = None if dims is None else not dims
+    elif any(isinstance(i, Union) for i in indices):
+        scalar = None
+    first = indices[0]
+    keeps = base.counted and isinstance(first, Sequence) and first.kind == "slice" and first.items == (Const(None),) * 3
+    return replace(
+        base,
+        dims=dims,
+        scalar=scalar,
+        counted=bool(masks) or bool(gathered) or keeps,
+        fed=base.fed or any(isinstance(i, Tensor) and i.fed for i in indices),
+        boolean=base.boolean,
+    )
+
+
+def _dims(base: Tensor, indices: tuple[Value, ...]) -> tuple[Value, ...] | None:
+    """The sizes that are left, for an index of numbers, full slices and ``None`` alone."""
+    if base.dims is None:
+        return None
+    left: list[Value] = list(base.dims)
+    result: list[Value] = []
+    for position in indices:
+        if position == Const(None):
+            result.append(Const(1))
+        elif isinstance(position, Sequence) and position.kind == "slice" and left:
+            dim = left.pop(0)
+            result.append(dim if position.items == (Const(None),) * 3 else UNKNOWN)
+        elif isinstance(position, (Const, Static, Size, Number)) and position != Const(...) and left:
+            left.pop(0)
+        else:
+            return None
+    return (*result, *left)
+
+
+_PLACES = (Const(None), Const(...))
+_READERS: dict[type[Value], Callable[[Any, tuple[Value, ...]], Value]] = {
+    Tensor: _of_tensor,
+    Sequence: _of_sequence,
+    Shape: _of_shape,
+    Dict: _of_dict,
+    TorchModule: _of_container,
+}

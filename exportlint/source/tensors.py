@@ -1,0 +1,381 @@
+"""What torch's functions and tensor methods make of what they are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from exportlint.source.events import Met
+from exportlint.source.facts import facts
+from exportlint.source.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Const,
+    Device,
+    Number,
+    Placement,
+    Sequence,
+    Shape,
+    Size,
+    Static,
+    Tensor,
+    Union,
+    Unknown,
+    Value,
+    options,
+    sizes,
+    tensors,
+)
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from exportlint.source.facts import Operator
+    from exportlint.source.fragments import Site
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.parameters import Arguments
+    from exportlint.source.state import State
+
+# These look at a tensor without computing with it, or move it: its device need not be the other's.
+_NO_MEETING = frozenset({
+    "to", "type", "type_as", "expand_as", "view_as", "reshape_as", "copy_", "result_type", "can_cast", "index_put_",
+    "is_same_size", "promote_types", "set_", "size", "numel", "dim",
+})  # fmt: skip
+# The result holds bools.
+_BOOLEAN = frozenset({
+    "bool", "logical_not", "logical_and", "logical_or", "isnan", "isinf", "eq", "ne", "lt", "gt", "le", "ge",
+})  # fmt: skip
+# The result has as many dimensions as the numbers that it is given.
+_SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "full", "randint", "view", "reshape", "expand"})
+# The data argument decides whether there is a dimension at all.
+_DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
+
+
+def combine(it: Interpreter, node: cst.CSTNode, values: tuple[Value, ...], state: State) -> Tensor:
+    """The tensor computed from these values together; reports tensors that meet others on their devices."""
+    found = [t for value in values for t in tensors(options(value))]
+    strays = [t for t in found if t.placement in ("default", "literal") and t.scalar is False]
+    follows = any(t.placement == "follows" for t in found)
+    if follows:
+        for stray in strays:
+            it.emit(Met(stray.site or it.site(node, state), stray))
+    placement, site = _placement(found, strays, follows)
+    scalars = {t.scalar for t in found}
+    return Tensor(
+        placement,
+        site,
+        dims=_broadcast(found),
+        scalar=False if False in scalars else True if scalars == {True} else None,
+        counted=any(t.counted for t in found),
+        sized=any(t.sized for t in found) or bool(sizes(values)),
+        fed=any(t.fed for t in found),
+        home="" if follows or not found else (strays[0] if strays else found[0]).home,
+    )
+
+
+def _placement(found: list[Tensor], strays: list[Tensor], follows: bool) -> tuple[Placement, Site | None]:
+    if follows:
+        return "follows", None
+    if any(t.placement == "unknown" for t in found) or not found:
+        return "unknown", None
+    chosen = strays[0] if strays else found[0]
+    return chosen.placement, chosen.site
+
+
+def _broadcast(found: list[Tensor]) -> tuple[Value, ...] | None:
+    known = [t.dims for t in found if t.scalar is not True]
+    if not known or any(dims is None for dims in known):
+        return None
+    longest = max((dims for dims in known if dims is not None), key=len)
+    result = list(longest)
+    for dims in known:
+        for i, dim in enumerate(reversed(dims or ()), 1):
+            if isinstance(dim, Size) and not isinstance(result[-i], Size):
+                result[-i] = dim
+    return tuple(result)
+
+
+def call_function(it: Interpreter, node: cst.CSTNode, name: str, arguments: Arguments, state: State) -> Value:
+    """The result of a function of torch; nothing known where the tables do not hold it."""
+    known = facts()
+    short = name.rpartition(".")[2]
+    if name in known.constructors:
+        return _made(it, node, short, arguments, state)
+    operator = known.functions.get(name)
+    if operator is None:
+        return UNKNOWN
+    given = [t for value in arguments.all for t in tensors(options(value))]
+    if operator.factory or (operator.device and not given):
+        return _made(it, node, short, arguments, state)
+    if operator.returns in ("bool", "number"):
+        return _python_number(it, node, short, given, state)
+    made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
+    made = _sized(made, short, given, arguments)
+    return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
+
+
+def _python_number(it: Interpreter, node: cst.CSTNode, short: str, given: list[Tensor], state: State) -> Value:
+    if short in facts().data_dependent_value:
+        return Number(short, it.site(node, state))
+    if short == "numel":
+        return Number("numel") if given and given[0].counted else Size()
+    return Static()
+
+
+def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) -> Tensor:
+    """What the result's size depends on, and what is left of the dimensions."""
+    known = facts()
+    first = given[0] if given else Tensor()
+    if short in known.data_dependent_size and not (short == "where" and len(arguments.positional) > 1):
+        plain = short == "repeat_interleave" and not (len(given) > 1 and given[1].fed)
+        plain = plain or (short == "one_hot" and len(arguments.all) > 1)
+        return replace(made, counted=not plain, scalar=False, dims=None)
+    if short in known.reductions:
+        whole = len(arguments.positional) + len(arguments.keywords) <= 1
+        return replace(made, scalar=True if whole else None, dims=() if whole else None, counted=False)
+    if short in known.keeps_shape:
+        return replace(made, dims=first.dims, scalar=first.scalar, counted=first.counted)
+    if short.endswith("_like"):
+        return replace(made, dims=first.dims, scalar=first.scalar, counted=first.counted, fed=False)
+    if short in ("cat", "concat", "stack", "where"):
+        return replace(made, dims=None)
+    return replace(made, dims=None, counted=False, scalar=made.scalar)
+
+
+def _results(operator: Operator, made: Tensor, short: str, arguments: Arguments, given: list[Tensor]) -> Value:
+    """One tensor, or several."""
+    several = operator.returns == "tensors"
+    if operator.returns == "tensor|tensors":
+        second = arguments.get(1)
+        several = "dim" in arguments.keywords or arguments.get(-1, "as_tuple") == Const(True)
+        several = several or (isinstance(second, (Const, Static)) and second != NONE)
+        several = several or (short == "where" and len(arguments.all) == 1)
+    if several:
+        split = short in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes")
+        dim = dimension(given[0] if given else None, arguments, 1 if short == "unbind" else 2) if split else UNKNOWN
+        return Sequence(None, made, "tuple", dim if short in ("unbind", "split") else UNKNOWN)
+    return made if operator.returns.startswith("tensor") else UNKNOWN
+
+
+def dimension(tensor: Tensor | None, arguments: Arguments, position: int) -> Value:
+    """The size of the dimension that the argument at this position, or ``dim``, names; dimension 0 without it."""
+    given = arguments.get(position, "dim")
+    if given is None:
+        given = Const(0)
+    if not isinstance(given, Const) or not isinstance(given.value, int):
+        return UNKNOWN
+    return size_of(tensor, given.value)
+
+
+def size_of(tensor: Tensor | None, dim: int) -> Value:
+    """The size of a dimension."""
+    if tensor is not None and tensor.dims is not None:
+        return tensor.dims[dim] if -len(tensor.dims) <= dim < len(tensor.dims) else UNKNOWN
+    if tensor is not None and tensor.counted and dim == 0:
+        return Number("size")
+    return Size(dim=dim)
+
+
+def call_method(
+    it: Interpreter, node: cst.CSTNode, receiver: Tensor, name: str, arguments: Arguments, state: State
+) -> Value:
+    """The result of a method of a tensor."""
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(it, node, receiver, arguments, state)
+    operator = facts().methods.get(name)
+    if operator is None:
+        return UNKNOWN
+    if operator.returns in ("bool", "number"):
+        data = name in facts().data_dependent_value
+        return Number(name, it.site(node, state)) if data else Static()
+    if operator.device or name.startswith("new_"):
+        return _new(it, node, (receiver, name), arguments, state)
+    others = tuple(arguments.all) if name not in _NO_MEETING else ()
+    made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
+    made = _sized(made, name, [receiver], _with(receiver, arguments))
+    if name in ("view", "reshape"):
+        made = replace(made, dims=_requested(receiver, arguments))
+    if name in ("view", "squeeze", "flatten", "reshape"):
+        made = replace(made, counted=receiver.counted)
+    return _results(operator, made, name, _with(receiver, arguments), [receiver])
+
+
+def _new(it: Interpreter, node: cst.CSTNode, call: tuple[Tensor, str], arguments: Arguments, state: State) -> Value:
+    """A method that takes a device, ``new_zeros`` and its like."""
+    receiver, name = call
+    new = name.startswith("new_")
+    made = replace(receiver, kept="", scalar=False if new else receiver.scalar, dims=None, counted=False)
+    made = replace(made, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all)))
+    return _on(made, arguments.get(-1, "device"), it, node, state)
+
+
+def _with(receiver: Tensor, arguments: Arguments) -> Arguments:
+    return replace(arguments, positional=(receiver, *arguments.positional))
+
+
+def _requested(receiver: Tensor, arguments: Arguments) -> tuple[Value, ...] | None:
+    wanted = arguments.positional
+    if len(wanted) == 1 and isinstance(wanted[0], Sequence):
+        wanted = wanted[0].items or ()
+    if not wanted or any(isinstance(w, (Unknown, Union, Sequence, Shape)) for w in wanted):
+        return None
+    varying = [d.dynamic for d in receiver.dims or () if isinstance(d, Size)]
+    rest = Size(True if True in varying else None) if varying else UNKNOWN
+    return tuple(rest if w == Const(-1) else w for w in wanted)
+
+
+def _made(it: Interpreter, node: cst.CSTNode, short: str, arguments: Arguments, state: State) -> Tensor:
+    """A tensor made from numbers."""
+    first = arguments.get(0)
+    given = tensors((first,)) if first is not None else []
+    made = Tensor(
+        "default",
+        it.site(node, state),
+        scalar=_is_scalar(short, arguments),
+        sized=bool(sizes(arguments.all)) or any(t.sized for t in given),
+        fed=any(t.fed for t in given),
+        dims=_made_dims(short, arguments),
+    )
+    if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
+        made = replace(first, kept="")
+    if state.frame.device_context:
+        made = replace(made, placement="unknown", site=None)
+    return _on(made, arguments.get(-1, "device"), it, node, state)
+
+
+def _made_dims(short: str, arguments: Arguments) -> tuple[Value, ...] | None:
+    if short not in _SHAPED - {"view", "reshape", "expand"}:
+        return None
+    wanted = arguments.positional[-1:] if short == "randint" else arguments.positional
+    wanted = wanted[:1] if short == "full" else wanted
+    if len(wanted) == 1 and isinstance(wanted[0], Sequence):
+        return wanted[0].items
+    return wanted if wanted and not any(isinstance(w, (Unknown, Shape)) for w in wanted) else None
+
+
+def _is_scalar(short: str, arguments: Arguments) -> bool | None:
+    """Whether a new tensor has no dimension; unknown where that hangs on an argument that is not known."""
+    first = arguments.get(1) if short == "randint" and len(arguments.positional) > 1 else arguments.get(0)
+    if short == "randint":
+        first = arguments.positional[-1] if arguments.positional else None
+    if first is None:
+        return None
+    if isinstance(first, Sequence):
+        return None if first.items is None else not first.items
+    if short in _DATA and short != "Tensor":
+        known = isinstance(first, (Const, Size, Number)) or (isinstance(first, Static) and first.of in ("int", "float"))
+        return True if known else None
+    return None if isinstance(first, (Unknown, Union, Shape)) else False
+
+
+def _on(made: Tensor, device: Value | None, it: Interpreter, node: cst.CSTNode, state: State) -> Tensor:
+    """The tensor on the device that was asked for."""
+    if device is None or device == NONE:
+        return made
+    placement, name = placement_of(device)
+    site = it.site(node, state) if placement in ("literal", "default") else None
+    made = replace(made, placement=placement, site=site)
+    return replace(made, kept="" if placement != "literal" else name)
+
+
+def placement_of(device: Value) -> tuple[Placement, str]:
+    """Where a device argument puts a tensor, and the text of a literal."""
+    if isinstance(device, Const) and isinstance(device.value, (str, int)):
+        text = str(device.value)
+        return ("unknown", "") if text == "meta" else ("literal", f"device {text}")
+    if isinstance(device, Device):
+        return device.placement, f"device {device.name}"
+    return "unknown", ""
+
+
+def _to(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    """``x.to(...)``: a device, a dtype, another tensor, in this order of likelihood."""
+    target = arguments.get(0, "device") if "device" in arguments.keywords else arguments.get(0)
+    moved = replace(receiver, boolean=receiver.boolean and target is None)
+    if isinstance(target, Tensor):
+        return replace(moved, placement=target.placement, site=target.site, boolean=target.boolean)
+    if isinstance(target, Device) or (isinstance(target, Const) and isinstance(target.value, str)):
+        kept = receiver.kept
+        placed = _on(moved, target, it, node, state)
+        return placed if placed.placement == "literal" else replace(placed, kept=kept)
+    if isinstance(target, (Unknown, Union)):
+        return replace(moved, placement="unknown", site=None)
+    return moved
+
+
+def _cpu(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return _on(receiver, Const("cpu"), it, node, state)
+
+
+def _cuda(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    if isinstance(arguments.get(0, "device"), (Device, Unknown, Static)):
+        return replace(receiver, placement="unknown", site=None)
+    return _on(receiver, Const("cuda"), it, node, state)
+
+
+def _type_as(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    other = arguments.get(0, "tensor")
+    if isinstance(other, Tensor):
+        return replace(receiver, placement=other.placement, site=other.site)
+    return replace(receiver, placement="unknown", site=None)
+
+
+def _type(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return replace(receiver, boolean=False, placement="unknown", site=None) if arguments.all else Static("str")
+
+
+def _size(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    dim = arguments.get(0, "dim")
+    if dim is None:
+        return shape(receiver)
+    if isinstance(dim, Const) and isinstance(dim.value, int):
+        return size_of(receiver, dim.value)
+    return Size()
+
+
+def _numel(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return Number("size", it.site(node, state)) if receiver.counted else Size()
+
+
+def _tolist(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    number = Number("tolist", it.site(node, state))
+    return Sequence(None, Union((number, Sequence(None, number))), dim=size_of(receiver, 0))
+
+
+def _same(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return receiver
+
+
+def _clone(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return replace(receiver, kept="")
+
+
+def _array(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return Array(it.site(node, state))
+
+
+def shape(tensor: Tensor) -> Value:
+    """``tensor.shape``."""
+    if tensor.dims is not None:
+        return Sequence(tensor.dims, kind="tuple")
+    return Shape(tensor.counted)
+
+
+_SPECIAL = {
+    "to": _to,
+    "cpu": _cpu,
+    "cuda": _cuda,
+    "type_as": _type_as,
+    "type": _type,
+    "size": _size,
+    "numel": _numel,
+    "nelement": _numel,
+    "tolist": _tolist,
+    "detach": _same,
+    "contiguous": _same,
+    "requires_grad_": _same,
+    "clone": _clone,
+    "numpy": _array,
+}

@@ -1,0 +1,402 @@
+"""What the analysis knows about the value of an expression.
+
+Rules fire on knowledge: `Unknown` says nothing, and a join with it says nothing. Values are immutable and compare by
+content, so that a call with the same arguments need not be analysed twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import libcst as cst
+
+    from exportlint.source.fragments import Fragment, Site
+    from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
+
+Placement = Literal["follows", "default", "literal", "unknown"]
+_OPTIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Base of all values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Value):
+    """Nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Value):
+    """A Python constant, known exactly: a number, a string, a bool or ``None``."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        # 1, 1.0 and True are different constants here
+        return isinstance(other, Const) and type(other.value) is type(self.value) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Static(Value):
+    """A Python value that no tensor decides, such as a configuration; `of` is the name of its type where known."""
+
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Value):
+    """A number derived from the size of a dimension.
+
+    Attributes:
+        dynamic: Whether the dimension varies between calls, where a model case tells.
+        dim: Index of the dimension, where it is one dimension's size.
+        rank: Number of dimensions of the tensor, where known.
+        example: The size in the example call of a model case.
+    """
+
+    dynamic: bool | None = None
+    dim: int | None = None
+    rank: int | None = None
+    example: int | None = field(default=None, compare=False)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the dimension varies between calls, as far as can be told.
+
+        Without a model case, the first dimension and those in the middle are taken to vary; the last of three or
+        fewer, and the second of four or more, hold features and do not.
+        """
+        if self.dynamic is not None or self.dim is None:
+            return bool(self.dynamic)
+        if self.rank is not None and self.rank >= 4:
+            return self.dim % self.rank != 1
+        last = self.rank is not None and self.dim == self.rank - 1
+        return self.dim != -1 and not last
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Value):
+    """A Python number read out of a tensor, or a size that depends on a tensor's content."""
+
+    how: str
+    site: Site | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth(Value):
+    """A Python bool computed from a `Size` or a `Number`."""
+
+    of: Size | Number
+    against: Value = field(default_factory=Unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Device(Value):
+    """A ``torch.device``; `name` is the text of a literal."""
+
+    placement: Placement = "unknown"
+    name: str = ""
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """A tensor.
+
+    Attributes:
+        placement: How it got its device: it follows the inputs, the default device, a literal.
+        site: The expression that made it so, for ``default`` and ``literal``.
+        kept: Where it lives between calls: ``parameter``, ``buffer``, ``attribute NAME``, ``global NAME``,
+            ``default NAME``; empty for one that this call made.
+        dims: Sizes of its dimensions, where known.
+        scalar: Whether it has no dimension.
+        counted: Whether the size of its first dimension depends on data.
+        sized: Whether its own size or content was derived from the size of an input.
+        fed: Whether its content was derived from the content of an input.
+        boolean: Whether it holds bools.
+        home: Where the tensor lives that gave it its place: ``attribute NAME``, ``global NAME``, ``default NAME``;
+            empty where this call made it.
+    """
+
+    placement: Placement = "unknown"
+    site: Site | None = None
+    kept: str = ""
+    dims: tuple[Value, ...] | None = None
+    scalar: bool | None = None
+    counted: bool = False
+    sized: bool = False
+    fed: bool = False
+    boolean: bool = False
+    home: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Value):
+    """A numpy array that holds what a tensor held, or what a size was; `site` is where it was made of it."""
+
+    site: Site | None = field(default=None, compare=False)
+    of_size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Value):
+    """A list, tuple or set (`kind`), or an iterator: its `items` where each is known, else what any of them is.
+
+    `dim` is the size that its length was derived from.
+    """
+
+    items: tuple[Value, ...] | None = None
+    element: Value = field(default_factory=Unknown)
+    kind: str = "list"
+    dim: Value = field(default_factory=Unknown)
+    kept: str = ""
+
+    @property
+    def any(self) -> Value:
+        """What any element is."""
+        return join_all(self.items) if self.items else self.element
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Value):
+    """``tensor.shape`` of a tensor whose number of dimensions is not known."""
+
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dict(Value):
+    """A dictionary: values by constant key, and what any other value is."""
+
+    items: tuple[tuple[Any, Value], ...] = ()
+    element: Value = field(default_factory=Unknown)
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Value):
+    """An object of a class of the project; its attributes are on the heap under `key`."""
+
+    cls: ClassEntry
+    key: int
+    module: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TorchModule(Value):
+    """A module of ``torch.nn``; `parts` are the modules of a container."""
+
+    name: str
+    parts: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """Where a function was defined: its file, and the variables around it as they were then."""
+
+    module: ModuleIndex
+    fragment: Fragment
+    variables: dict[str, Value]
+    cls: ClassEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Value):
+    """A function or lambda of the project, bound to `owner` if it is a method."""
+
+    node: cst.FunctionDef | cst.Lambda = field(hash=False)
+    closure: Closure
+    owner: Value | None = None
+    entry: FunctionEntry | None = None
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), self.owner))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Function)
+            and other.node is self.node
+            and other.closure is self.closure
+            and other.owner == self.owner
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Class(Value):
+    """A class of the project."""
+
+    entry: ClassEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Value):
+    """An imported file of the project."""
+
+    index: ModuleIndex
+
+
+@dataclass(frozen=True, slots=True)
+class External(Value):
+    """Something outside of the project, by its canonical dotted name; `owner` is what a method is bound to."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Value):
+    """A method of a value that is no object of the project: a tensor's, a list's, a string's."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Super(Value):
+    """``super()`` in a method of `cls`."""
+
+    cls: ClassEntry
+    instance: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Value):
+    """One of several values."""
+
+    options: tuple[Value, ...]
+
+
+UNKNOWN = Unknown()
+NONE = Const(None)
+
+
+def options(value: Value) -> tuple[Value, ...]:
+    """The values that this may be."""
+    return value.options if isinstance(value, Union) else (value,)
+
+
+def join(left: Value, right: Value) -> Value:
+    """What is known of a value that is one of the two."""
+    if left == right:
+        return left
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return UNKNOWN
+    merged: list[Value] = []
+    for option in (*options(left), *options(right)):
+        for i, known in enumerate(merged):
+            both = _merge(known, option)
+            if both is not None:
+                merged[i] = both
+                break
+        else:
+            merged.append(option)
+    if len(merged) > _OPTIONS:
+        return UNKNOWN
+    return merged[0] if len(merged) == 1 else Union(tuple(merged))
+
+
+def join_all(values: tuple[Value, ...]) -> Value:
+    """What is known of a value that is one of these."""
+    result = values[0] if values else UNKNOWN
+    for value in values[1:]:
+        result = join(result, value)
+    return result
+
+
+def _merge(left: Value, right: Value) -> Value | None:
+    """One value for two of a kind; ``None`` if they must be kept apart."""
+    if left == right:
+        return left
+    if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
+        return None if NONE in (left, right) else Static()
+    merge = _MERGERS.get(type(left)) if type(left) is type(right) else None
+    return None if merge is None else merge(left, right)
+
+
+def _merge_sizes(left: Size, right: Size) -> Value:
+    return Size(left.dynamic if left.dynamic == right.dynamic else None)
+
+
+def _merge_sequences(left: Sequence, right: Sequence) -> Value | None:
+    if left.kind != right.kind:
+        return None
+    return Sequence(None, join(left.any, right.any), left.kind, kept=left.kept if left.kept == right.kept else "")
+
+
+def _merge_dicts(left: Dict, right: Dict) -> Value:
+    return Dict(element=UNKNOWN, kept=left.kept if left.kept == right.kept else "")
+
+
+def _first(left: Value, right: Value) -> Value:
+    return left
+
+
+def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
+    same = left.placement == right.placement and left.site == right.site
+    return replace(
+        left,
+        placement=left.placement if same else "unknown",
+        site=left.site if same else None,
+        kept=left.kept if left.kept == right.kept else "",
+        dims=left.dims if left.dims == right.dims else None,
+        scalar=left.scalar if left.scalar == right.scalar else None,
+        counted=left.counted and right.counted,
+        sized=left.sized or right.sized,
+        fed=left.fed and right.fed,
+        boolean=left.boolean and right.boolean,
+    )
+
+
+_MERGERS: dict[type[Value], Callable[[Any, Any], Value | None]] = {
+    Tensor: _merge_tensors,
+    Size: _merge_sizes,
+    Number: _first,
+    Array: _first,
+    Sequence: _merge_sequences,
+    Dict: _merge_dicts,
+}
+
+
+def tensors(values: tuple[Value, ...]) -> list[Tensor]:
+    """The tensors among the values, and inside of the sequences among them."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, Sequence):
+            found += tensors(value.items if value.items is not None else (value.element,))
+    return found
+
+
+def sizes(values: tuple[Value, ...]) -> list[Size]:
+    """The sizes among the values, and inside of the sequences among them."""
+    found: list[Size] = []
+    for value in values:
+        if isinstance(value, Size):
+            found.append(value)
+        elif isinstance(value, Shape):
+            found.append(Size())
+        elif isinstance(value, Sequence):
+            found += sizes(value.items if value.items is not None else (value.element,))
+    return found
+
+
+def is_tensor(value: Value) -> bool:
+    """Whether the value is a tensor, or a tensor or ``None``."""
+    found = options(value)
+    return any(isinstance(v, Tensor) for v in found) and all(isinstance(v, Tensor) or v == NONE for v in found)
+
+
+def the_tensor(value: Value) -> Tensor | None:
+    """The tensor that the value is, if it is one whenever it is not ``None``."""
+    if not is_tensor(value):
+        return None
+    return next(v for v in options(value) if isinstance(v, Tensor))
