@@ -67,9 +67,7 @@ def model_failure(error: ModelError) -> CheckResult:
 
 
 def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> CheckResult:
-    return CheckResult(
-        name=NAME, outcome="failed", reason=findings[0].evidence or findings[0].message, findings=findings, notes=notes
-    )
+    return CheckResult(name=NAME, outcome="failed", reason=findings[0].message, findings=findings, notes=notes)
 
 
 def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:

@@ -24,6 +24,7 @@ WORDS: dict[Outcome, str] = {
     "timed_out": "timed out",
     "not_checked": "not checked",
 }
+SHORT_REASON = 24  # characters
 _WORST_FIRST: tuple[Outcome, ...] = ("crashed", "timed_out", "errored", "failed")
 
 
@@ -34,7 +35,7 @@ class Cell:
     Attributes:
         word: The outcome in words; empty where the case was not given to this check at all.
         tone: How to colour it.
-        count: What it found, such as ``2 findings``; empty where it found nothing.
+        count: What it found, such as ``2 findings``, and for a pass how much was checked; may be empty.
         reason: Why the outcome is what it is, on one line; empty for a plain pass.
         notes: Further lines for a reader.
         seconds: Wall-clock time that the check took.
@@ -192,7 +193,9 @@ def _row(case: CaseResult, checks: Iterable[str]) -> Row:
 
 def _cell(check: CheckResult) -> Cell:
     tone: Tone = "bad" if check.red else "good" if check.outcome == "passed" else "mute"
-    word, reason = WORDS[check.outcome], check.reason or ""
+    word, reason, count = WORDS[check.outcome], check.reason or "", _count(check.findings)
+    if check.outcome == "passed" and check.expected is None and len(reason) <= SHORT_REASON:
+        count, reason = ", ".join(filter(None, (one_line(reason), count))), ""  # how much was checked: for the table
     if check.expected is not None:
         tone = "warn"
         word = f"{word}, expected" if check.outcome in RED else f"{word}, failure expected"
@@ -201,7 +204,7 @@ def _cell(check: CheckResult) -> Cell:
         check=check.name,
         word=word,
         tone=tone,
-        count=_count(check.findings),
+        count=count,
         reason=one_line(reason),
         notes=tuple(clip(note, 5000) for note in check.notes),
         seconds=check.seconds,
