@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.progress import TaskID
 
     from exportlint.checks.runner import NamedCase, Options, Runner
     from exportlint.findings import CaseResult, Readiness, TargetError
@@ -148,11 +151,19 @@ class Session:
         for target in targets:
             self.cases += self._list(runner, target)
         self.progress.update(task, description="checking", total=len(self.cases))
+        if runner.options.jobs == 1:  # in this thread, since Ctrl-C reaches no other
+            for i, case in enumerate(self.cases):
+                self._take(i, functools.partial(runner.check_named, case))
+                self.progress.advance(task)
+        else:
+            self._run_pool(runner, task)
+
+    def _run_pool(self, runner: Runner, task: TaskID) -> None:
         pool = concurrent.futures.ThreadPoolExecutor(runner.options.jobs)
         try:
             futures = {pool.submit(runner.check_named, case): i for i, case in enumerate(self.cases)}
             for future in concurrent.futures.as_completed(futures):
-                self._take(futures[future], future)
+                self._take(futures[future], future.result)
                 self.progress.advance(task)
         except BaseException:
             runner.close()
@@ -177,13 +188,13 @@ class Session:
             except (LoadError, ServerError) as error:
                 self.errors.append(TargetError(target=source, message=str(error)))
 
-    def _take(self, index: int, future: concurrent.futures.Future[CaseResult]) -> None:
+    def _take(self, index: int, result: Callable[[], CaseResult]) -> None:
         from exportlint.checks.isolation.client import ServerError
         from exportlint.checks.runner import LoadError
         from exportlint.findings import TargetError
 
         try:
-            self.done[index] = future.result()
+            self.done[index] = result()
         except (LoadError, ServerError) as error:
             self.errors.append(TargetError(target=self.cases[index].label, message=str(error)))
 
