@@ -26,7 +26,7 @@ CASES = """
 
     class Hanging(torch.nn.Linear):
         def forward(self, x):
-            started = subprocess.Popen(["sleep", "600"])
+            started = subprocess.Popen(["sleep", "600"], stdout=-3, stderr=-3)  # DEVNULL
             Path("{pids}").write_text(str(started.pid))
             time.sleep(600)
 
