@@ -142,6 +142,7 @@ def _register_backend() -> None:
     hook, guard = backend_registration._DummyPrivateUse1Hook(), backend_registration._DummyDeviceGuard()
     torch._C._acc.register_python_privateuseone_hook(hook)
     torch._C._acc.register_python_privateuseone_device_guard(guard)
+    torch.set_autocast_dtype(NAME, torch.get_autocast_dtype("cpu"))
     _kept.extend((hook, guard))
 
 

@@ -50,8 +50,8 @@ _FACTORIES = (
         "eye",
         "from_numpy",
     }
-    | {"rand", "randn", "randint", "randperm", "normal", "tril_indices", "triu_indices", "scalar_tensor", "fftfreq"}
-    | {"rfftfreq", "sparse_coo_tensor", "hann_window", "hamming_window", "blackman_window", "bartlett_window"}
+    | {"rand", "randn", "randint", "randperm", "normal", "tril_indices", "triu_indices", "scalar_tensor", "fft_fftfreq"}
+    | {"fft_rfftfreq", "sparse_coo_tensor", "hann_window", "hamming_window", "blackman_window", "bartlett_window"}
     | {"kaiser_window", "from_numpy", "frombuffer", "from_file"}
 )
 # What the constructors of tensor types (torch.Tensor(...), torch.FloatTensor(...)) and from_numpy show of themselves.
@@ -228,7 +228,7 @@ class Provenance(TorchFunctionMode):
         for leaf in results:
             if made is not None or self.origin(leaf) is None:
                 self._origins[leaf] = origin
-                address = _address(leaf)
+                address = _address(leaf) if self._births else 0
                 if address and len(self._memory) < _MOST_REMEMBERED:
                     self._memory.setdefault(address, (leaf.untyped_storage(), origin))
 
@@ -289,7 +289,8 @@ def _target(name: str, args: Any, kwargs: Any) -> Any:
 
 def _written(name: str) -> str:
     """The call as its author writes it."""
-    return f"Tensor.{name}" if name in _MOVES or name.startswith("new_") else f"torch.{name}"
+    of_tensor = name in _MOVES or name.startswith("new_")
+    return f"Tensor.{name}" if of_tensor else f"torch.{name.replace('fft_', 'fft.', 1)}"
 
 
 def _on_cpu(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:

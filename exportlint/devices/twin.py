@@ -13,7 +13,7 @@ from exportlint.devices import hooks
 from exportlint.devices.second import second_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from torch.export import ExportedProgram
 
@@ -38,13 +38,10 @@ def export_on_second(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict
     tensors: dict[int, torch.Tensor] = {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}
     tensors |= {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     fakes = hooks.fake_copies(tensors, device)
+    parameters = {id(p): torch.nn.Parameter(fakes[id(p)], requires_grad=False) for p in model.parameters()}
     for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                module._parameters[name] = torch.nn.Parameter(fakes[id(parameter)], requires_grad=False)
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = fakes[id(buffer)]
+        module._parameters.update({n: p if p is None else parameters[id(p)] for n, p in module._parameters.items()})
+        module._buffers.update({n: b if b is None else fakes[id(b)] for n, b in module._buffers.items()})
     args, kwargs = pytree.tree_unflatten([fakes.get(id(leaf), leaf) for leaf in leaves], spec)
     with torch.no_grad():
         return torch.export.export(model, args, kwargs, strict=False)
@@ -58,33 +55,39 @@ def baked_places(program: ExportedProgram, calls: Iterable[Made], twin: Exported
         calls: The labelled calls of an eager run, by `Provenance`.
         twin: The program that was exported on the second device. It tells of lines that run under capture only.
     """
-    followed = [made for made in calls if made.label == "followed" and made.place is not None]
-    other = {made.place for made in calls if made.label != "followed"}
-    there = {} if twin is None else dict.fromkeys(place for place in _device_places(twin, hooks.NAME) if place)
+    nodes = list(_nodes(program))
+    seen = {place for _, place in nodes}
+    baking = dict.fromkeys(place for node, place in nodes if _names_device(node, "cpu"))
+    there = set() if twin is None else {place for node, place in _nodes(twin) if _names_device(node, hooks.NAME)}
+    lines: dict[Place, list[Made]] = {}
+    for made in calls:
+        # a node knows frames of ``forward`` only: the innermost line of the call that any node names
+        place = next((place for place in made.chain if place in seen), None)
+        if place is not None:
+            lines.setdefault(place, []).append(made)
     found: dict[Place, None] = {}
-    for place in _device_places(program, "cpu"):
-        if place is None:
-            continue
-        lines = [made.place for made in followed if made.place is not None and place in made.chain]
-        if not lines and place in there:
-            lines = [place]
-        found.update(dict.fromkeys(line for line in lines if line not in other))
+    for place in baking:
+        at_place = lines.get(place, [])
+        if not at_place and place in there:
+            found[place] = None
+        other = {made.place for made in at_place if made.label != "followed"}
+        found.update({made.place: None for made in at_place if made.place is not None and made.place not in other})
     return list(found)
 
 
-def _device_places(program: ExportedProgram, device_type: str) -> list[Place | None]:
-    """The innermost user line of each node that names a device of this type; 0-dim results do not count."""
-    return [
-        _place(node)
-        for graph_module in program.graph_module.modules()
-        if isinstance(graph_module, torch.fx.GraphModule)
-        for node in graph_module.graph.nodes
-        if node.op == "call_function" and _names_device(node, device_type)
-    ]
+def _nodes(program: ExportedProgram) -> Iterator[tuple[torch.fx.Node, Place]]:
+    """The calls of the program and of its nested graphs, each with its innermost line that is the user's."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                place = _place(node) if node.op == "call_function" else None
+                if place is not None:
+                    yield node, place
 
 
 def _names_device(node: torch.fx.Node, device_type: str) -> bool:
-    if getattr(getattr(node.target, "_opname", None), "strip", str)() in _ASSERTS:
+    """Whether an argument of the node is a device of this type; 0-dim results, which are portable, do not count."""
+    if getattr(node.target, "__name__", "").partition(".")[0] in _ASSERTS:
         return False
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor) and value.dim() == 0:

@@ -1,0 +1,339 @@
+"""The check on models that bake a device, each with a twin that does not: found at the line, and silent."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import textwrap
+from typing import NamedTuple
+
+import pytest
+from forking import in_fork
+
+from exportlint.checks.case import ModelCase
+from exportlint.checks.context import Context, Settings
+
+MARK = "# <-"
+
+
+class Kind(NamedTuple):
+    """A way to bake a device: the body of the class's file, the rule, and what to replace to mend it."""
+
+    rule: str
+    text: str
+    mend: tuple[str, str]
+
+
+def model(body, init="pass", base="nn.Module", name="M"):
+    """The source of a module with these bodies of ``__init__`` and ``forward``."""
+    head = f"class {name}({base}):\n    def __init__(self):\n        super().__init__()\n"
+    return (
+        head + textwrap.indent(init, " " * 8) + "\n    def forward(self, x):\n" + textwrap.indent(body, " " * 8) + "\n"
+    )
+
+
+BUFFER = ("self.t = torch.ones(4)", "self.register_buffer('t', torch.ones(4))")
+NO_DEVICE = ("()", "(device=x.device)")
+
+KINDS = {
+    "literal": Kind("EXP201", model("return x + torch.ones(4, device='cpu')  # <-"), ("'cpu'", "x.device")),
+    "literal in a variable": Kind(
+        "EXP201",
+        model("d = torch.device('cpu')\nm = torch.ones(4, device=d)  # <-\nreturn x + m"),
+        ("device=d", "device=x.device"),
+    ),
+    "literal in the config": Kind(
+        "EXP201",
+        model("return x + torch.ones(4, device=self.d)  # <-", "self.d = torch.device('cpu')"),
+        ("device=self.d", "device=x.device"),
+    ),
+    "move to a literal": Kind("EXP201", model("y = x.cpu()  # <-\nreturn x + y"), (".cpu()", ".clone()")),
+    "move to a literal, then work": Kind(
+        "EXP201", model("y = x.to('cpu')  # <-\nz = y * 2\nreturn x + z[:, :4]"), ("'cpu'", "x.device")
+    ),
+    "missing": Kind("EXP202", model("m = torch.arange(4)  # <-\nreturn x * m"), ("(4)", "(4, device=x.device)")),
+    "missing, worked on": Kind(
+        "EXP202",
+        model("m = torch.ones(4, 4)  # <-\nm = torch.triu(m, 1).bool()\nreturn x.masked_fill(m[0], 0.0)"),
+        ("(4, 4)", "(4, 4, device=x.device)"),
+    ),
+    "tensor of a list": Kind(
+        "EXP202", model("m = torch.tensor([1.0, 2, 3, 4])  # <-\nreturn x * m"), ("4])", "4], device=x.device)")
+    ),
+    "from numpy": Kind(
+        "EXP202",
+        "import numpy\n" + model("m = torch.from_numpy(numpy.ones(4, 'float32'))  # <-\nreturn x * m"),
+        ("'float32'))", "'float32')).to(x.device)"),
+    ),
+    "legacy constructor": Kind(
+        "EXP202",
+        model("m = torch.FloatTensor(2, 4).fill_(1.0)  # <-\nreturn x * m"),
+        ("torch.FloatTensor(2, 4)", "x.new_empty(2, 4)"),
+    ),
+    "legacy constructor of a list": Kind(
+        "EXP202",
+        model("m = torch.Tensor([1, 2, 3, 4])  # <-\nreturn x * m"),
+        ("torch.Tensor([1, 2, 3, 4])", "x.new_tensor([1, 2, 3, 4])"),
+    ),
+    "layer made in forward": Kind(
+        "EXP202", model("f = nn.Linear(4, 4)  # <-\nreturn f(x)"), ("4, 4)", "4, 4, device=x.device)")
+    ),
+    "initial state of a recurrent net": Kind(
+        "EXP202",
+        model(
+            "h = torch.zeros(1, 2, 3)  # <-\nreturn self.rnn(x[:, :, None], h)[0]",
+            "self.rnn = nn.GRU(1, 3, batch_first=True)",
+        ),
+        ("2, 3)", "2, 3, device=x.device)"),
+    ),
+    "mask of attention": Kind(
+        "EXP202",
+        model(
+            "m = torch.ones(4, 4).tril().bool()  # <-\n"
+            "q = x[:, None, :, None]\nreturn nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=m)"
+        ),
+        ("4, 4)", "4, 4, device=x.device)"),
+    ),
+    "in place": Kind(
+        "EXP202", model("m = torch.ones(4)  # <-\ny = x.clone()\ny.mul_(m)\nreturn y"), ("(4)", "(4, device=x.device)")
+    ),
+    "through a view": Kind(
+        "EXP202",
+        model("m = torch.ones(2, 4)  # <-\nv = m.t()[1:]\nreturn x[:, 1:] * v.t()"),
+        ("(2, 4)", "(2, 4, device=x.device)"),
+    ),
+    "out=": Kind(
+        "EXP202",
+        model("o = torch.empty(2, 4)  # <-\ntorch.mul(x, 2, out=o)\nreturn o"),
+        ("(2, 4)", "(2, 4, device=x.device)"),
+    ),
+    "attribute": Kind("EXP203", model("return x + self.t", "self.t = torch.ones(4)  # <-"), BUFFER),
+    "attribute, set again": Kind(
+        "EXP203",
+        model("return x + self.t * 2", "self.t = None\nself.t = torch.ones(4)  # <-"),
+        ("self.t = None\n        self.t = torch.ones(4)", "self.register_buffer('t', torch.ones(4))"),
+    ),
+    "attribute in a list": Kind(
+        "EXP203",
+        model("return x + self.ts[1]", "self.ts = [torch.ones(4), torch.ones(4)]  # <-"),
+        ("[torch.ones(4), torch.ones(4)]", "nn.ParameterList([torch.ones(4), torch.ones(4)])"),
+    ),
+    "layers in a list": Kind(
+        "EXP203",
+        model("return self.fs[0](x)", "self.fs = [nn.Linear(4, 4)]  # <-"),
+        ("[nn.Linear(4, 4)]", "nn.ModuleList([nn.Linear(4, 4)])"),
+    ),
+    "attribute of a submodule": Kind(
+        "EXP203",
+        model("return x + self.t", "self.t = torch.ones(4)  # <-", name="Sub")
+        + model("return self.sub(x)", "self.sub = Sub()"),
+        BUFFER,
+    ),
+    "attribute of a base class": Kind(
+        "EXP203",
+        model("return x", "self.t = torch.ones(4)  # <-", name="Base") + model("return x + self.t", base="Base"),
+        BUFFER,
+    ),
+    "beside tied parameters": Kind(
+        "EXP203",
+        model(
+            "return self.b(self.a(x)) + self.t",
+            "self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)\n"
+            "self.b.weight = self.a.weight\nself.t = torch.ones(4)  # <-",
+        ),
+        BUFFER,
+    ),
+    "cache written in forward": Kind(
+        "EXP203",
+        model("self.t = self.t.to(x)\nself.t[:] = x[0]\nreturn x + self.t", "self.t = torch.ones(4)  # <-"),
+        BUFFER,
+    ),
+    "default argument": Kind(
+        "EXP203",
+        "class M(nn.Module):\n    def forward(self, x, o=torch.ones(4)):  # <-\n        return x + o\n",
+        ("return x + o", "return x + o.to(x.device)"),
+    ),
+    "global": Kind("EXP203", "T = torch.ones(4)  # <-\n" + model("return x + T"), ("x + T", "x + T.to(x.device)")),
+    "class attribute": Kind(
+        "EXP203",
+        "class M(nn.Module):\n    t = torch.ones(4)  # <-\n    def forward(self, x):\n        return x + self.t\n",
+        ("x + self.t", "x + self.t.to(x.device)"),
+    ),
+    "autocast": Kind(
+        "EXP206", model("with torch.autocast('cuda'):  # <-\n    return x @ x.t()"), ("'cuda'", "x.device.type")
+    ),
+    "cuda keyword": Kind("EXP201", model("return x + torch.ones(4, device='cuda')  # <-"), ("'cuda'", "x.device")),
+    "cuda method": Kind("EXP201", model("m = torch.ones(4)\nreturn x + m.cuda()  # <-"), (".cuda()", ".to(x.device)")),
+    "numpy": Kind("EXP401", model("return x + x.numpy().sum()  # <-"), (".numpy()", "")),
+    "branch on the device": Kind(
+        "EXP204",
+        model("if x.device.type == 'cpu':  # <-\n    return x * 2\nreturn x"),
+        ("x.device.type == 'cpu'", "True"),
+    ),
+    "under capture only": Kind(
+        "EXP201",
+        model("if torch.compiler.is_exporting():\n    return x + torch.ones(4, device='cpu')  # <-\nreturn x + 1"),
+        ("device='cpu'", "device=x.device"),
+    ),
+}
+
+# What stays on the CPU and may.
+PORTABLE = {
+    "0-dim": model("return x * torch.tensor(2.0) + torch.full((), 1.0)"),
+    "index": model("return x[:, torch.arange(3)]"),
+    "index attribute": model("return x[:, self.i]", "self.i = torch.arange(3)"),
+    "moved before use": model("return x + torch.ones(4).to(x)"),
+    "moved attribute": model("return x + self.t.to(x.device)", "self.t = torch.ones(4)"),
+    "number out of a tensor": model("n = torch.ones(4).sum().item()\nreturn x * n"),
+    "autocast off": model("with torch.autocast('cuda', enabled=False):\n    return x * 2"),
+    "copied over": model("y = x.clone()\ny.copy_(torch.ones(4))\nreturn y"),
+    "device read": model("print(x.device, x.is_cuda)\nreturn x"),
+    "noise": model("return x + torch.randn_like(x) + torch.rand(4, device=x.device)"),
+}
+
+
+def load(text, folder, name):
+    """The model case of a file with this text; the file is imported under its name."""
+    path = folder / f"{name}.py"
+    path.write_text(f"import torch\nfrom torch import nn\n{text}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+    return ModelCase(sys.modules[name].M, args=example)
+
+
+def example():
+    import torch
+
+    return (torch.linspace(0.1, 1, 8).view(2, 4),)
+
+
+def check(case):
+    """The result of the check as plain data: outcome, reason, findings, notes."""
+    from exportlint.checks import device
+
+    stages = []
+    result = device.run(Context(case, Settings(("device",)), stages.append))
+    findings = [(f.rule, f.severity, f.file.rpartition("/")[2], f.line, f.message) for f in result.findings]
+    return {
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "findings": findings,
+        "notes": result.notes,
+        "stages": stages,
+    }
+
+
+def run_all(texts, folder):
+    results = {}
+    for number, (name, text) in enumerate(texts.items()):
+        results[name] = check(load(text, folder, f"case{number}"))
+    return results
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    texts = {f"bad {name}": kind.text for name, kind in KINDS.items()}
+    texts |= {f"good {name}": mended(kind) for name, kind in KINDS.items()}
+    texts |= {f"portable {name}": text for name, text in PORTABLE.items()}
+    return in_fork(run_all, texts, tmp_path_factory.mktemp("models"), seconds=120)
+
+
+def mended(kind):
+    assert kind.mend[0] in kind.text
+    return kind.text.replace(*kind.mend)
+
+
+def alarms(result):
+    return [finding for finding in result["findings"] if finding[1] != "info"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_baked_device_is_found_at_its_line(results, name):
+    kind, result = KINDS[name], results[f"bad {name}"]
+    line = 2 + next(n for n, text in enumerate(kind.text.splitlines(), 1) if text.endswith(MARK))
+    assert [(rule, at) for rule, _, _, at, _ in alarms(result)] == [(kind.rule, line)], result
+    assert result["outcome"] == "failed"
+    assert result["reason"].endswith(alarms(result)[0][4])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_its_mended_twin_is_silent(results, name):
+    result = results[f"good {name}"]
+    assert (result["outcome"], alarms(result), result["notes"]) == ("passed", [], []), result
+
+
+@pytest.mark.parametrize("name", PORTABLE)
+def test_what_may_stay_on_the_cpu_is_silent(results, name):
+    result = results[f"portable {name}"]
+    assert (result["outcome"], alarms(result), result["notes"]) == ("passed", [], []), result
+
+
+def test_what_follows_and_is_baked_is_information(results):
+    result = results["good missing"]
+    assert [(rule, severity, line) for rule, severity, _, line, _ in result["findings"]] == [("EXP205", "info", 8)]
+
+
+def test_the_stages_are_announced(results):
+    assert results["good literal"]["stages"] == [
+        "build", "eager run on the CPU", "second device", "build", "eager run on the second device",
+        "build", "export", "build", "export on the second device",
+    ]  # fmt: skip
+
+
+def test_a_helper_in_another_module_is_blamed(tmp_path):
+    (tmp_path / "helper_of_masks.py").write_text(
+        "import torch\n\nTABLE = torch.ones(4)\n\n\ndef mask(n):\n    return torch.ones(n)\n"
+    )
+
+    def run():
+        sys.path.insert(0, str(tmp_path))
+        text = "import helper_of_masks\nfrom helper_of_masks import mask\n"
+        return check(load(text + model("return x * mask(4) + helper_of_masks.TABLE"), tmp_path, "uses_helper"))
+
+    found = [(rule, file, line) for rule, _, file, line, _ in in_fork(run)["findings"]]
+    assert found == [("EXP202", "helper_of_masks.py", 7), ("EXP203", "helper_of_masks.py", 3)]
+
+
+def test_all_faults_of_a_model_are_listed_once(tmp_path):
+    text = model(
+        "for _ in range(3):\n    x = x + torch.ones(4)\nreturn x * self.t + torch.eye(4)[0]", "self.t = torch.ones(4)"
+    )
+    result = in_fork(lambda: check(load(text, tmp_path, "many_faults")))
+    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP202", 9), ("EXP203", 6), ("EXP202", 10)]
+
+
+def test_a_model_that_does_not_run_is_not_checked(tmp_path):
+    result = in_fork(lambda: check(load(model("return x @ x"), tmp_path, "broken")))
+    assert result["outcome"] == "not_checked"
+    assert result["reason"].startswith("the model does not run on the CPU: RuntimeError: mat1 and mat2")
+
+
+def test_an_operator_that_the_second_device_cannot_do_is_not_checked(tmp_path):
+    text = model("y = x.clone().flatten()\ny.resize_(16)\nreturn x")
+    result = in_fork(lambda: check(load(text, tmp_path, "resizes")))
+    assert result["outcome"] == "not_checked"
+    assert "aten::resize_ changed the sizes" in result["reason"]
+
+
+def test_without_the_second_device_it_is_not_checked(tmp_path):
+    def run(text, name):
+        import torch
+
+        torch.utils.rename_privateuse1_backend("npu")
+        return check(load(text, tmp_path, name))
+
+    result = in_fork(run, model("return x + torch.ones(4, device=x.device)"), "follows")
+    assert result["outcome"] == "not_checked"
+    assert result["reason"] == "another backend, npu, owns the device type PrivateUse1 in this process"
+    assert [(rule, line) for rule, _, _, line, _ in result["findings"]] == [("EXP205", 8)]
+    result = in_fork(run, model("return x + torch.ones(4, device='cuda')"), "cuda_literal")
+    assert result["outcome"] == "failed"
+    assert [(rule, severity, line) for rule, severity, _, line, _ in result["findings"]] == [("EXP201", "error", 8)]
+
+
+def test_numbers_that_change_from_run_to_run_are_not_compared(tmp_path):
+    text = "import time\n" + model("return x + time.perf_counter_ns() % 100000")
+    result = in_fork(lambda: check(load(text, tmp_path, "clock")))
+    assert result["outcome"] == "passed"
+    assert result["notes"] == ["the result differs from run to run on the CPU, so the devices were not compared"]

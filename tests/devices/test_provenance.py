@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from exportlint.devices.kept import Kept, find_kept, tensors_in
+from exportlint.devices.provenance import Provenance
+
+
+def line_of(marker):
+    """The line of this file that ends with the marker, a comment."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {marker}"))
+
+
+def watch(function, *args, model=None):
+    """The labelled calls of a run on the CPU as (label, call, device)."""
+    provenance = Provenance("cpu", find_kept(model or nn.Identity()))
+    with torch.no_grad(), provenance:
+        function(*args)
+    return provenance
+
+
+def labels(provenance):
+    return [(made.label, made.call, made.device) for made in provenance.calls]
+
+
+X = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "label"),
+    [
+        (lambda x: torch.arange(3, device=x.device), ("followed", "torch.arange", "cpu:0")),
+        (lambda x: torch.arange(3, device=torch.device(x.device)), ("followed", "torch.arange", "cpu:0")),
+        (lambda x: torch.zeros(3, device="cpu"), ("literal", "torch.zeros", "cpu")),
+        (lambda x: torch.zeros(3), ("missing", "torch.zeros", None)),
+        (lambda x: torch.eye(3), ("missing", "torch.eye", None)),
+        (lambda x: torch.tril_indices(3, 3), ("missing", "torch.tril_indices", None)),
+        (lambda x: torch.tensor([1.0]), ("missing", "torch.tensor", None)),
+        (lambda x: torch.as_tensor([1.0], device=x.device), ("followed", "torch.as_tensor", "cpu:0")),
+        (lambda x: torch.fft.fftfreq(4), ("missing", "torch.fft.fftfreq", None)),
+        (lambda x: torch.zeros_like(x, device="cpu"), ("literal", "torch.zeros_like", "cpu")),
+        (lambda x: x.new_zeros(3, device="cpu"), ("literal", "Tensor.new_zeros", "cpu")),
+        (lambda x: x.to("cpu"), ("literal", "Tensor.to", "cpu")),
+        (lambda x: x.to(device=x.device), ("followed", "Tensor.to", "cpu:0")),
+        (lambda x: x.cpu(), ("literal", "Tensor.cpu", "cpu")),
+        (lambda x: x.type("torch.FloatTensor"), ("literal", "Tensor.type", "cpu")),
+    ],
+)
+def test_labels(function, label):
+    assert labels(watch(function, X)) == [label]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.to(torch.float64),
+        lambda x: x.to(x),
+        lambda x: x.type(torch.float64),
+        lambda x: x.new_zeros(3),
+        torch.zeros_like,
+        torch.as_tensor,
+        lambda x: x + 1,
+    ],
+)
+def test_what_follows_a_tensor_by_itself_is_not_labelled(function):
+    assert labels(watch(function, X)) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "device"),
+    [
+        (lambda x: torch.zeros(2, 3, device="cuda:0") + x, "cuda:0"),
+        (lambda x: x.cuda() + x, "cuda"),
+        (lambda x: x.to("cuda", torch.float64) + x, "cuda"),
+        (lambda x: x.to(device=torch.device("mps")) + x, "mps"),
+        (lambda x: x.type("torch.cuda.FloatTensor") + x, "cuda"),
+    ],
+)
+def test_a_device_that_is_not_there_is_noted_and_the_run_goes_on(function, device):
+    (made,) = watch(function, X).foreign
+    assert (made.label, made.device) == ("literal", device)
+    assert made.place.file == __file__
+
+
+class Writes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = torch.zeros(2, 3)  # cache
+        self.register_buffer("steps", torch.zeros(3))
+
+    def forward(self, x):
+        self.steps.add_(1)
+        self.cache[:1] = x[:1]  # write
+        return x.clone().mul_(2)
+
+
+def test_writes_into_tensors_outside_the_state_dict():
+    model = Writes()
+    ((kept, place),) = watch(model, X, model=model).writes
+    assert kept.where == "the attribute `cache` of Writes"
+    assert kept.place.line == line_of("cache")
+    assert place.line == line_of("write")
+
+
+def test_autocast_for_another_device_is_noted():
+    def run(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cuda", enabled=False):
+            return x @ x.t()
+
+    def run_cuda(x):
+        with torch.autocast("cuda"):  # autocast
+            return x @ x.t()
+
+    before = torch.autocast.__init__
+    assert not watch(run, X).autocasts
+    ((device, place),) = watch(run_cuda, X).autocasts
+    assert device == "cuda"
+    assert place.line == line_of("autocast")
+    assert torch.autocast.__init__ is before
+
+
+TABLE = torch.arange(3.0)  # global
+LATE = [torch.ones(1)]
+
+
+def helper():
+    return TABLE
+
+
+def wrapped(function):
+    scale = torch.ones(3)
+
+    def call(self, x):
+        return function(self, x) * scale
+
+    return call
+
+
+class Keeps(nn.Module):
+    shared = torch.ones(3)  # class
+
+    def __init__(self):
+        super().__init__()
+        self.mask = None
+        self.lists = {"a": [torch.ones(1), torch.ones(2)]}  # lists
+        self.mask = torch.ones(3)  # mask
+        self.layers = [nn.Linear(3, 3)]  # layers
+        self.fine = nn.Linear(3, 3)
+        self.weight = self.fine.weight
+        self.register_buffer("table", torch.ones(3), persistent=False)
+
+    @wrapped
+    def forward(self, x):
+        return self.shift(x) + helper()
+
+    def shift(
+        self,
+        x,
+        offset=torch.ones(3),  # noqa: B008  # default
+    ):
+        return x + offset
+
+
+def test_tensors_outside_the_state_dict_are_found_with_their_line():
+    model = Keeps()
+    kept = find_kept(model)
+    expected = [
+        (model.mask, "the attribute `mask` of Keeps", "mask"),
+        (model.lists["a"][1], "the attribute `lists` of Keeps", "lists"),
+        (model.layers[0].weight, "the attribute `layers` of Keeps", "layers"),
+        (Keeps.shared, "the class attribute `shared` of Keeps", "class"),
+        (Keeps.shift.__defaults__[0], "the default of the argument `offset` of Keeps.shift", "default"),
+    ]
+    for tensor, where, marker in expected:
+        found = kept.get(tensor)
+        assert (found.where, found.place.line) == (where, line_of(marker))
+    for tensor in (model.fine.weight, model.weight, model.table, LATE[0]):
+        assert kept.get(tensor) is None
+
+
+def test_globals_of_helpers_are_found():
+    class Uses(nn.Module):
+        def forward(self, x):
+            return x + helper()
+
+    found = find_kept(Uses()).get(TABLE)
+    assert (found.where, found.place.line) == ("the global `TABLE`", line_of("global"))
+
+
+def test_closures_are_found():
+    scale = torch.ones(3)
+
+    class Uses(nn.Module):
+        def forward(self, x):
+            return x * scale
+
+    assert find_kept(Uses()).get(scale) == Kept(
+        "the closure variable `scale` of " + Uses.forward.__qualname__.replace(".<locals>", ""), None
+    )
+
+
+def test_views_belong_to_what_keeps_their_memory():
+    model = Writes()
+    kept = find_kept(model)
+    assert kept.owner(model.cache[0]).where == "the attribute `cache` of Writes"
+    assert kept.owner(model.cache.clone()) is None
+    assert len(kept) == 1
+
+
+def test_tensors_in_objects():
+    class Cache:
+        def __init__(self):
+            self.layers = [{"k": torch.ones(1)}, torch.ones(2)]
+
+    assert [t.numel() for t in tensors_in((Cache(), torch.ones(3), "x", len))] == [1, 2, 3]
