@@ -56,9 +56,9 @@ def places(check: dict[str, Any]) -> list[tuple[str, str | None, int | None]]:
 
 
 def exportlint(*arguments: str | Path, cwd: Path | None = None, timeout: float = 150, **options: Any) -> Ran:
-    """Run the command as a user does."""
+    """Run the command as a user does; `env` is added to the environment, which `environment` replaces."""
     command = [sys.executable, "-m", "exportlint", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "160", **options.pop("env", {})}
+    environment = {**options.pop("environment", os.environ), "COLUMNS": "160", **options.pop("env", {})}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, timeout=timeout, env=environment, check=False, **options
     )
