@@ -189,8 +189,10 @@ def _as_call(args: Any, kwargs: Any, what: str) -> Inputs:
     """Positional and keyword arguments; a single tensor counts as one argument."""
     if hasattr(args, "shape") and hasattr(args, "dtype"):
         args = (args,)
-    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, Mapping):
+    if not isinstance(args, (tuple, list)):
         raise TypeError(f"{what} must be a tuple of positional arguments, not {type(args).__name__}")
+    if not isinstance(kwargs, Mapping):
+        raise TypeError(f"the keyword arguments with {what} must be a mapping, not {type(kwargs).__name__}")
     return tuple(args), dict(kwargs)
 
 

@@ -45,7 +45,7 @@ def cases_of(target: str) -> list[ModelCase]:
     if not chosen:
         known = ", ".join(case.name for case in cases) or "none"
         raise TargetError(f"{source} holds no model case {name!r}; it has: {known}")
-    return chosen
+    return _unique(chosen, source)
 
 
 def split(target: str) -> tuple[str, str | None]:

@@ -23,6 +23,8 @@ def expand(target: str) -> list[str]:
     Raises:
         MissingTargetError: When there is no such file or module, or no model case in the folder.
     """
+    if not target.strip():
+        raise MissingTargetError(f"{target!r} is no target")
     path = Path(target)
     if path.is_dir():
         files = [str(file) for file in _python_files(path) if _may_hold_cases(file)]
