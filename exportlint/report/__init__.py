@@ -42,6 +42,8 @@ def write(readiness: Readiness, path: Path) -> None:
         raise FileNotFoundError(f"{path}: the folder {place.parent} does not exist")
     if place.is_dir():
         raise IsADirectoryError(f"{path}: is a folder")
+    if place.exists() and not place.is_file():  # the move would put the report in the place of a device or a pipe
+        raise OSError(f"{path}: is no regular file")
     # Not tempfile: its files are readable by their owner only, and so would the report be.
     temporary = place.with_name(f".exportlint-{secrets.token_hex(8)}.tmp")
     try:
