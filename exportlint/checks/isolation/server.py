@@ -40,14 +40,13 @@ def main() -> None:
 
 
 def preload() -> list[str]:
-    """Import torch; what cannot be imported is reported, not swallowed."""
-    failures = []
+    """Import torch; the first that cannot be imported is reported, not swallowed."""
     for name in PRELOAD:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:
-            failures.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
-    return failures
+            return [f"{name}: {type(error).__name__}: {error}".splitlines()[0]]
+    return []
 
 
 class Server:
