@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,20 +37,34 @@ def _names(known: tuple[str, ...], what: str) -> Callable[..., tuple[str, ...]]:
     return parse
 
 
+class Seconds(click.FloatRange):
+    """A range of seconds; NaN, which compares with nothing, lies outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, where it lies in the range."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{seconds} is not in the range {self._describe_range()}.", param, ctx)
+        return seconds
+
+
 def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
     from exportlint.report import FORMATS
 
     for name in value:
         path = Path(name)
-        if path.suffix not in FORMATS:
+        if path.suffix.lower() not in FORMATS:
             raise click.BadParameter(f"{name}: the suffix must be one of {', '.join(FORMATS)}", ctx, param)
         if not path.resolve().parent.is_dir():
             raise click.BadParameter(f"{name}: there is no folder {path.parent}", ctx, param)
         if path.is_dir():
             raise click.BadParameter(f"{name} is a folder", ctx, param)
+        if path.exists() and not path.is_file():
+            raise click.BadParameter(f"{name} is no regular file", ctx, param)
     return tuple(Path(name) for name in value)
 
 
+MOST_SECONDS = 1e7
 CHECKS = ("capture", "reload", "device", "shapes")
 
 
@@ -69,7 +84,11 @@ CHECKS = ("capture", "reload", "device", "shapes")
 )  # fmt: skip
 @click.option("--examples", default=20, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option(
-    "--timeout", default=300.0, show_default=True, type=click.FloatRange(1), help="Seconds that a check may compute."
+    "--timeout",
+    default=300.0,
+    show_default=True,
+    type=Seconds(1, MOST_SECONDS),
+    help="Seconds that a check may compute.",
 )
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Cases checked at once.")
 @click.option(
