@@ -18,7 +18,7 @@ __all__ = ["Method", "ModelCase", "Tolerance", "__version__", "export_case"]
 _HOME = dict.fromkeys(("Method", "ModelCase", "Tolerance", "export_case"), "exportlint.checks.case")
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

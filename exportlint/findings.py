@@ -12,6 +12,9 @@ from typing import Literal, get_args
 Severity = Literal["error", "warning", "info"]
 Outcome = Literal["passed", "failed", "errored", "crashed", "timed_out", "not_checked"]
 
+# How a prediction of the linter and what the checks saw fit together; see `exportlint.joining`.
+Verdict = Literal["confirmed", "refuted", "not_exercised", "missed"]
+
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
@@ -33,6 +36,9 @@ class Finding:
         source: The text of the first line, without its indentation.
         rewrite: What to write instead.
         evidence: What was observed: torch's own words, the shapes that failed, the size of a difference.
+        verdict: Of a prediction: ``confirmed`` by a check, ``refuted`` by one, or ``not_exercised``. Of what a check
+            saw: ``confirmed`` where it was predicted, ``missed`` where it was not. ``None`` where nothing was joined.
+        library: Whether a prediction is about a library's file, not about the project's.
     """
 
     rule: str
@@ -44,6 +50,13 @@ class Finding:
     source: str | None = None
     rewrite: str | None = None
     evidence: str | None = None
+    verdict: Verdict | None = None
+    library: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it changes the exit status: advice, predictions about libraries and refuted ones do not."""
+        return self.severity != "info" and not self.library and self.verdict != "refuted"
 
     @property
     def place(self) -> str:
@@ -77,10 +90,10 @@ class CheckResult:
 
     @property
     def red(self) -> bool:
-        """Whether the result makes a run fail: a red outcome, or a finding of warning or error, not expected."""
+        """Whether the result makes a run fail: a red outcome, or a finding that counts, not expected."""
         if self.expected is not None:
             return False
-        return self.outcome in RED or any(f.severity != "info" for f in self.findings)
+        return self.outcome in RED or any(f.counts for f in self.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

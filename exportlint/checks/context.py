@@ -65,6 +65,7 @@ class Context:
         settings: What the caller asked for.
         announce: Told the name of each stage before it begins, so that a crash can be placed.
         provisional: Told a result that stands if the process dies while the check goes on.
+        observe: Told what a run exercised, for the check ``lint``.
         guards: The guards of the captured program, or of the export that failed, with their lines.
     """
 
@@ -72,6 +73,7 @@ class Context:
     settings: Settings
     announce: Callable[[str], None]
     provisional: Callable[[CheckResult], None] = lambda _: None
+    observe: Callable[[dict[str, Any]], None] = lambda _: None
     guards: list[Guard] = field(default_factory=list)
     _example: Inputs | None = None
     _expected: Any = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-MAX_LINES = 200_000
+MAX_LINES = 1_000_000
 
 
 def lines_of(function: Callable[[], Any]) -> list[tuple[str, int]]:

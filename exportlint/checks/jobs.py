@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from exportlint.checks.isolation.job import Emit
 
 # In the order in which they run. Each is a module of this package with NAME and run(ctx).
-CHECKS = ("capture", "reload", "device", "shapes")
+CHECKS = ("capture", "reload", "device", "shapes", "lint")
 
 
 def list_cases(emit: Emit, target: str) -> None:
@@ -52,6 +52,7 @@ def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
         settings,
         announce=lambda stage: emit({"stage": stage}),
         provisional=lambda result: emit({"provisional": msgspec.to_builtins(result)}),
+        observe=lambda exercised: emit({"exercised": exercised}),
     )
     runs = True
     for name in settings.checks:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from exportlint.checks import jobs, reload, results
+from exportlint import joining
+from exportlint.checks import jobs, lint, reload, results
 from exportlint.checks.context import Settings
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
+from exportlint.checks.prediction import Predictor
 from exportlint.findings import RED, CaseResult, CheckResult
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Heard:
     cases: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     loaded: dict[str, Any] | None = None
+    exercised: joining.Exercised | None = None
 
     def on_message(self, message: Message) -> None:
         """Take note of a message."""
@@ -103,6 +106,8 @@ class Heard:
         self.cases = message.get("cases", self.cases)
         self.error = message.get("target_error", self.error)
         self.loaded = message.get("loaded", self.loaded)
+        if "exercised" in message:
+            self.exercised = msgspec.convert(message["exercised"], joining.Exercised)
 
 
 class Slots:
@@ -138,6 +143,7 @@ class Runner:
         self._slots = Slots(max(1, options.jobs))
         self._fresh_done = False
         self._lock = threading.Lock()
+        self._predictor = Predictor()
         self._processes: set[subprocess.Popen[str]] = set()
 
     def __enter__(self) -> Runner:
@@ -217,13 +223,30 @@ class Runner:
     def _check(self, run: Callable[[Settings, Emit], Ending]) -> tuple[CheckResult, ...]:
         """Run the checks group by group; each group has a process of its own."""
         done: dict[str, CheckResult] = {}
+        exercised = joining.Exercised({})
         with tempfile.TemporaryDirectory(prefix="exportlint-") as workdir:
             base = Settings((), self.options.examples, self.options.devices, workdir)
             for group in self._groups():
-                self._run_group(run, base, group, done)
+                exercised = self._run_group(run, base, group, done) or exercised
             if "reload" in done and done["reload"].reason == reload.PENDING:
                 done["reload"] = self._load(done["reload"], workdir)
-        return tuple(done[name] for name in self.options.checks)
+        checks = tuple(done[name] for name in self.options.checks)
+        if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
+            return self._join(checks, exercised)
+        return checks
+
+    def _join(self, checks: tuple[CheckResult, ...], exercised: joining.Exercised) -> tuple[CheckResult, ...]:
+        """The checks with what the linter predicted for the lines that ran."""
+        began = time.monotonic()
+        observed = tuple(check for check in checks if check.name != joining.NAME)
+        try:
+            with self._lock:
+                predicted = self._predictor.predict(exercised.lines)
+        except Exception as error:
+            reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
+            return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=reason))
+        *others, result = joining.join(observed, predicted, exercised)
+        return (*others, dataclasses.replace(result, seconds=round(time.monotonic() - began, 3)))
 
     def _groups(self) -> list[tuple[str, ...]]:
         shared = tuple(name for name in self.options.checks if name not in OWN_PROCESS)
@@ -236,14 +259,15 @@ class Runner:
         base: Settings,
         group: tuple[str, ...],
         done: dict[str, CheckResult],
-    ) -> None:
-        """Run checks in one process; when one dies, the others go on in another."""
+    ) -> joining.Exercised | None:
+        """Run checks in one process; when one dies, the others go on in another. Returns what was exercised."""
         retried: set[str] = set()
+        exercised = None
         while pending := [name for name in group if name not in done]:
             capture = done.get("capture")
             if capture is not None and results.RAN_NOT in capture.notes:
                 done.update({name: jobs.does_not_run(name) for name in pending})
-                return
+                break
             settings = dataclasses.replace(
                 base, checks=tuple(pending), captured=capture is None or capture.outcome not in RED
             )
@@ -253,6 +277,7 @@ class Runner:
             if heard.error is not None:
                 raise LoadError(heard.error)
             done.update(heard.results)
+            exercised = heard.exercised or exercised
             if ending.how == "done":
                 continue
             died = heard.check if heard.check is not None and heard.check not in done else pending[0]
@@ -263,6 +288,7 @@ class Runner:
             elif died not in done:
                 result = results.of_death(died, heard.stage, ending)
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
+        return exercised
 
     def _load(self, first: CheckResult, workdir: str) -> CheckResult:
         """The second half of the check ``reload``: once a run in a fresh interpreter, else in a child of the server."""

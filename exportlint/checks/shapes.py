@@ -216,7 +216,7 @@ def run(ctx: Context) -> CheckResult:
     log = GuardLog()
     guards = log.guards
     try:
-        contract, inferred = _contract(ctx)
+        contract, inferred = contract_of(ctx)
         if not contract.dynamic and ctx.second_example() is None:
             return _not_checked("no dimension is dynamic: the case has neither dynamic_shapes nor inputs2")
         if inferred and contract.dynamic:
@@ -241,7 +241,7 @@ def _not_checked(reason: str) -> CheckResult:
     return CheckResult(name=NAME, outcome="not_checked", reason=reason)
 
 
-def _contract(ctx: Context) -> tuple[Contract, bool]:
+def contract_of(ctx: Context) -> tuple[Contract, bool]:
     """The contract, and whether it was inferred from two calls."""
     second = ctx.second_example()
     if ctx.dynamic_shapes is not None or second is None:

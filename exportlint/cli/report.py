@@ -65,7 +65,7 @@ def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) 
 
 
 MOST_SECONDS = 1e7
-CHECKS = ("capture", "reload", "device", "shapes")
+CHECKS = ("capture", "reload", "device", "shapes", "lint")
 
 
 @click.command()

@@ -123,7 +123,8 @@ def _entry(entry: Entry) -> Iterator[str]:
 
 def _advice(advice: Advice) -> Iterator[str]:
     places = counted(len(advice.entries), "place")
-    yield f"**{escape(advice.title)}**, {places}: {escape(advice.summary.rstrip('.'))}. {escape(advice.rewrite)}".rstrip()
+    words = f"{advice.summary.rstrip('.')}. {advice.rewrite}".rstrip()
+    yield f"**{escape(advice.title)}**, {places}: {escape(words)}"
     yield from ("", f"<details><summary>{places}</summary>", "")
     yield from (f"* {code(place)}" for place in advice.places)
     yield from ("", "</details>", "")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from exportlint.findings import RED, SEVERITIES
+from exportlint.joining import NAME as LINT
+from exportlint.joining import same_place
 from exportlint.report.text import clip, counted, map_strings, one_line, short_path, visible
 from exportlint.rules import catalogue
 
@@ -23,6 +25,12 @@ WORDS: dict[Outcome, str] = {
     "crashed": "crashed",
     "timed_out": "timed out",
     "not_checked": "not checked",
+}
+_VERDICTS = {
+    "confirmed": "as predicted",
+    "missed": "not predicted",
+    "refuted": "predicted, and refuted by the checks",
+    "not_exercised": "predicted, not exercised by the checks",
 }
 SHORT_REASON = 24  # characters
 _WORST_FIRST: tuple[Outcome, ...] = ("crashed", "timed_out", "errored", "failed")
@@ -73,6 +81,7 @@ class Entry:
     seen_by: dict[str, list[str]] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
     expected: str | None = None
+    verdict: str = ""
 
     @property
     def title(self) -> str:
@@ -81,8 +90,9 @@ class Entry:
 
     @property
     def seen(self) -> str:
-        """``decoder (capture, shapes), encoder (capture)``."""
-        return ", ".join(f"{case} ({', '.join(checks)})" for case, checks in self.seen_by.items())
+        """``decoder (capture, shapes), encoder (capture)``, and how prediction and observation fit together."""
+        seen = ", ".join(f"{case} ({', '.join(checks)})" for case, checks in self.seen_by.items())
+        return f"{seen}: {self.verdict}" if self.verdict else seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +144,13 @@ def overview(readiness: Readiness) -> Overview:
     readiness = map_strings(readiness, visible)
     checks = _check_names(readiness)
     entries = _entries(readiness)
-    problems = [entry for entry in entries if entry.finding.severity != "info"]
+    problems = [entry for entry in entries if entry.finding.counts]
     return Overview(
         environment=readiness.environment,
         checks=checks,
         rows=tuple(_row(case, checks) for case in sorted(readiness.cases, key=_case_rank)),
         problems=tuple(problems),
-        advice=tuple(_advice(entry for entry in entries if entry.finding.severity == "info")),
+        advice=tuple(_advice(entry for entry in entries if not entry.finding.counts)),
         errors=readiness.errors,
         summary=_summary(readiness, problems, len(entries) - len(problems)),
         tone="bad" if readiness.status else "good" if _all_passed(readiness) else "warn",
@@ -209,12 +219,12 @@ def _cell(check: CheckResult) -> Cell:
         notes=tuple(clip(note, 5000) for note in check.notes),
         seconds=check.seconds,
         red=check.red,
-        problems=sum(finding.severity != "info" for finding in check.findings),
+        problems=sum(finding.counts for finding in check.findings),
     )
 
 
 def _count(findings: tuple[Finding, ...]) -> str:
-    notes = sum(finding.severity == "info" for finding in findings)
+    notes = sum(not finding.counts for finding in findings)
     problems = len(findings) - notes
     words = [counted(problems, "finding")] * bool(problems) + [counted(notes, "note")] * bool(notes)
     return ", ".join(words)
@@ -228,11 +238,16 @@ def _results(readiness: Readiness) -> Iterator[tuple[CaseResult, CheckResult, Fi
 
 
 def _entries(readiness: Readiness) -> list[Entry]:
-    """One entry for each rule, place and message: errors before warnings before notes, expected ones last."""
+    """One entry for each rule, place and message: errors before warnings before notes, expected ones last.
+
+    A prediction that a check confirmed is part of the entry for what the check saw.
+    """
     entries: dict[tuple[object, ...], Entry] = {}
-    for case, check, finding in _results(readiness):
-        key = (finding.rule, finding.severity, finding.file, finding.line, finding.message, check.expected)
-        entry = entries.setdefault(key, _entry(finding, check.expected))
+    for case, check, finding in sorted(_results(readiness), key=lambda result: result[1].name == LINT):
+        entry = _confirmed(finding, entries.values()) if check.name == LINT else None
+        if entry is None:
+            key = (finding.rule, finding.severity, finding.file, finding.line, finding.message, check.expected)
+            entry = entries.setdefault(key, _entry(finding, check.expected))
         checks = entry.seen_by.setdefault(one_line(case.name, 200), [])
         if check.name not in checks:
             checks.append(check.name)
@@ -241,10 +256,18 @@ def _entries(readiness: Readiness) -> list[Entry]:
     return sorted(entries.values(), key=_entry_rank)
 
 
+def _confirmed(prediction: Finding, entries: Iterable[Entry]) -> Entry | None:
+    """The entry of the check that confirmed a prediction."""
+    if prediction.verdict != "confirmed":
+        return None
+    return next((e for e in entries if e.finding.verdict == "confirmed" and same_place(prediction, e.finding)), None)
+
+
 def _entry(finding: Finding, expected: str | None) -> Entry:
     rule = catalogue().get(finding.rule)
     rewrite = finding.rewrite or (rule.rewrite if rule else "")
-    return Entry(finding, rule.name if rule else "", one_line(rewrite), expected=expected)
+    verdict = _VERDICTS.get(finding.verdict or "", "")
+    return Entry(finding, rule.name if rule else "", one_line(rewrite), expected=expected, verdict=verdict)
 
 
 def _entry_rank(entry: Entry) -> tuple[bool, int, str, int, str]:
@@ -254,10 +277,19 @@ def _entry_rank(entry: Entry) -> tuple[bool, int, str, int, str]:
 
 
 def _advice(entries: Iterable[Entry]) -> list[Advice]:
-    groups: dict[tuple[str, str], list[Entry]] = {}
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
-        groups.setdefault((entry.title, entry.rewrite), []).append(entry)
-    return [Advice(title, _advice_summary(group), rewrite, tuple(group)) for (title, rewrite), group in groups.items()]
+        groups.setdefault((entry.title, _why_it_does_not_count(entry.finding), entry.rewrite), []).append(entry)
+    return [
+        Advice(title + why, _advice_summary(group), rewrite, tuple(group))
+        for (title, why, rewrite), group in groups.items()
+    ]
+
+
+def _why_it_does_not_count(finding: Finding) -> str:
+    if finding.library:
+        return ", predicted in a library"
+    return ", predicted and refuted" if finding.verdict == "refuted" else ""
 
 
 def _advice_summary(entries: list[Entry]) -> str:

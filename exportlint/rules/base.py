@@ -83,10 +83,11 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """A check that would see the hazard, and what must hold for it to see it."""
+    """A check that would see the hazard in this capture mode, and what must hold for it to see it."""
 
     check: str
-    precondition: str = ""
+    mode: Mode = "export"
+    precondition: Literal["", "dynamic dimension"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

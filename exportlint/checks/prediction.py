@@ -1,0 +1,89 @@
+"""What the linter predicts for the source files that ran. Runs in the caller's process: nothing is imported or run."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exportlint.findings import Finding
+from exportlint.places import Place, display_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from exportlint.source.engine import Prediction
+
+
+class Predictor:
+    """Lints files once, however many cases run them."""
+
+    def __init__(self) -> None:
+        self._by_file: dict[str, tuple[Finding, ...]] = {}
+        self._functions: dict[str, list[range]] = {}
+
+    def predict(self, lines: Mapping[str, frozenset[int]]) -> list[Finding]:
+        """The predictions that concern what ran.
+
+        Args:
+            lines: Lines that ran, by file as findings name it.
+
+        Returns:
+            Predictions inside functions of which a line ran, and outside of functions; of libraries those on lines
+            that ran only.
+        """
+        self._lint(lines)
+        return [f for file in lines for f in self._by_file.get(file, ()) if self._concerns(f, file, lines[file])]
+
+    def _lint(self, files: Iterable[str]) -> None:
+        from exportlint.source.engine import Options, lint
+
+        new = [file for file in files if file not in self._by_file and Path(file).is_file()]
+        self._by_file.update(dict.fromkeys(new, ()))
+        for prediction in lint([Path(file) for file in new], Options()):
+            finding = as_finding(prediction)
+            self._by_file[str(finding.file)] = (*self._by_file.get(str(finding.file), ()), finding)
+
+    def _concerns(self, finding: Finding, file: str, ran: frozenset[int]) -> bool:
+        line = finding.line or 0
+        if finding.library:
+            return any(number in ran for number in range(line, (finding.end_line or line) + 1))
+        if file not in self._functions:
+            self._functions[file] = _functions(file)
+        around = [function for function in self._functions[file] if line in function]
+        return not around or any(number in ran for number in min(around, key=len))
+
+
+def as_finding(prediction: Prediction) -> Finding:
+    """A prediction in the words that the checks use."""
+    place = Place(str(prediction.path), prediction.range.line)
+    return Finding(
+        rule=prediction.rule.code,
+        severity=prediction.severity,
+        message=prediction.message,
+        file=display_path(str(prediction.path)),
+        line=prediction.range.line,
+        end_line=prediction.range.end_line,
+        source=place.source or None,
+        rewrite=prediction.rewrite,
+        library=_is_library(prediction.path),
+    )
+
+
+def _is_library(path: Path) -> bool:
+    """Whether a file lies outside of the project, which is the working directory without installed packages."""
+    real = path.resolve()
+    return not real.is_relative_to(Path.cwd().resolve()) or bool({"site-packages", "dist-packages"} & set(real.parts))
+
+
+def _functions(file: str) -> list[range]:
+    """The lines of each function's body, without the line of its head."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [
+        range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]

@@ -1,0 +1,129 @@
+"""Lay what the linter predicted over what the checks observed.
+
+A prediction is *confirmed* when a check saw the same rule, or one of its family, at the place. It is *refuted* only
+when a check that would see it ran to its end, the line ran, the check's precondition held, and nothing was seen there.
+Otherwise it was *not exercised*: a table that guesses would publish false precision. What a check saw and no rule
+predicted was *missed*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping  # noqa: TC003 - read at run time, to decode the message of a worker
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exportlint.findings import CheckResult, Finding
+from exportlint.rules import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from exportlint.findings import Verdict
+    from exportlint.rules.base import Observer
+
+NAME = "lint"
+# Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
+TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
+BY_DEFAULT = frozenset({"passed", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Exercised:
+    """What a run of a case exercised.
+
+    Attributes:
+        lines: Lines that ran in the eager call of the example, by file as findings name it.
+        dynamic: Whether every dimension of every input that could vary was dynamic, so that any size that the source
+            mentions was one.
+    """
+
+    lines: Mapping[str, frozenset[int]]
+    dynamic: bool = False
+
+
+def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised: Exercised) -> tuple[CheckResult, ...]:
+    """The checks of a case with the check ``lint`` added, and with verdicts on the findings of all.
+
+    Args:
+        checks: What the other checks observed.
+        predicted: What the linter found in the files that ran; each names its file as the checks do.
+        exercised: What the run exercised.
+    """
+    observed = [(check, finding) for check in checks for finding in check.findings if _is_observation(finding)]
+    predictions = []
+    hit: set[int] = set()
+    for prediction in predicted:
+        seen = [(check, finding) for check, finding in observed if same_place(prediction, finding)]
+        hit |= {id(finding) for _, finding in seen}
+        verdict, evidence = _verdict(prediction, seen, checks, exercised)
+        predictions.append(dataclasses.replace(prediction, verdict=verdict, evidence=evidence))
+    return (*(_marked(check, hit) for check in checks), _lint_result(predictions, exercised))
+
+
+def same_place(prediction: Finding, finding: Finding) -> bool:
+    """Whether two findings are about one hazard: of one family, on common lines of one file."""
+    if prediction.file != finding.file or prediction.line is None or finding.line is None:
+        return False
+    if family(prediction.rule) != family(finding.rule):
+        return False
+    return finding.line <= (prediction.end_line or prediction.line) and prediction.line <= (
+        finding.end_line or finding.line
+    )
+
+
+def family(code: str) -> str:
+    """``EXP1`` for ``EXP101``."""
+    return code[:4]
+
+
+def _is_observation(finding: Finding) -> bool:
+    return finding.severity != "info" and finding.line is not None
+
+
+def _verdict(
+    prediction: Finding,
+    seen: list[tuple[CheckResult, Finding]],
+    checks: Sequence[CheckResult],
+    exercised: Exercised,
+) -> tuple[Verdict, str | None]:
+    if seen:
+        names = ", ".join(dict.fromkeys(check.name for check, _ in seen))
+        return "confirmed", f"confirmed by {names}"
+    by_name = {check.name: check for check in checks}
+    rule = catalogue().get(prediction.rule)
+    ran = _ran(prediction, exercised)
+    for observer in rule.observed_by if rule is not None and ran else ():
+        check = by_name.get(observer.check)
+        if check is not None and check.outcome in TO_THE_END.get(check.name, BY_DEFAULT) and _held(observer, exercised):
+            return "refuted", f"the line ran, and {check.name} saw nothing wrong there"
+    return "not_exercised", None if ran else "the line did not run"
+
+
+def _ran(prediction: Finding, exercised: Exercised) -> bool:
+    lines = exercised.lines.get(prediction.file or "", frozenset())
+    first = prediction.line or 0
+    return any(line in lines for line in range(first, (prediction.end_line or first) + 1))
+
+
+def _held(observer: Observer, exercised: Exercised) -> bool:
+    """Whether the observer's mode is the one that checks capture in, and its precondition is known to have held."""
+    return observer.mode == "export" and (observer.precondition == "" or exercised.dynamic)
+
+
+def _marked(check: CheckResult, hit: set[int]) -> CheckResult:
+    def mark(finding: Finding) -> Finding:
+        rule = catalogue().get(finding.rule)
+        if not _is_observation(finding) or rule is None or family(finding.rule) == "EXP0":
+            return finding
+        return dataclasses.replace(finding, verdict="confirmed" if id(finding) in hit else "missed")
+
+    return dataclasses.replace(check, findings=tuple(map(mark, check.findings)))
+
+
+def _lint_result(predictions: list[Finding], exercised: Exercised) -> CheckResult:
+    counting = [finding for finding in predictions if finding.counts]
+    reason = counting[0].message if counting else f"{len(exercised.lines)} files"
+    return CheckResult(
+        name=NAME, outcome="failed" if counting else "passed", reason=reason, findings=tuple(predictions)
+    )
