@@ -1,0 +1,125 @@
+"""Prediction laid over observation: confirmed, refuted, not exercised, missed."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exportlint.findings import CheckResult, Finding
+from exportlint.joining import Exercised, family, join, same_place
+
+
+def finding(rule="EXP101", line=5, end_line=None, file="m.py", severity="error", **more):
+    return Finding(rule=rule, severity=severity, message="m", file=file, line=line, end_line=end_line, **more)
+
+
+def check(name, outcome, *findings):
+    return CheckResult(name=name, outcome=outcome, findings=findings)
+
+
+def ran(*lines, dynamic=False):
+    return Exercised({"m.py": frozenset(lines)}, dynamic)
+
+
+def verdict(prediction, *checks, exercised=None):
+    *_, lint = join(checks, [prediction], exercised or ran(5))
+    (found,) = lint.findings
+    return found.verdict, found.evidence
+
+
+def test_confirmed_by_the_same_rule_or_its_family_on_common_lines():
+    seen = finding("EXP102", line=4, end_line=6)
+    assert verdict(finding(), check("capture", "failed", seen)) == ("confirmed", "confirmed by capture")
+
+
+@pytest.mark.parametrize(
+    "other", [finding(file="n.py"), finding(line=6), finding("EXP201"), finding(line=None), finding(severity="info")]
+)
+def test_nothing_else_confirms(other):
+    assert verdict(finding(), check("capture", "failed", other))[0] != "confirmed"
+
+
+def test_refuted_when_the_observing_check_ran_to_its_end_over_the_line():
+    said = verdict(finding(), check("capture", "passed"))
+    assert said == ("refuted", "the line ran, and capture saw nothing wrong there")
+
+
+@pytest.mark.parametrize("outcome", ["failed", "errored", "crashed", "timed_out", "not_checked"])
+def test_a_capture_that_stopped_refutes_nothing(outcome):
+    assert verdict(finding(), check("capture", outcome))[0] == "not_exercised"
+
+
+def test_a_device_check_that_failed_elsewhere_refutes():
+    seen = finding("EXP202", line=9, severity="warning")
+    assert verdict(finding("EXP201"), check("device", "failed", seen))[0] == "refuted"
+
+
+def test_a_line_that_did_not_run_is_not_exercised():
+    assert verdict(finding(), check("capture", "passed"), exercised=ran(7)) == ("not_exercised", "the line did not run")
+
+
+def test_another_check_refutes_nothing():
+    assert verdict(finding(), check("device", "passed"))[0] == "not_exercised"
+
+
+@pytest.mark.parametrize(("dynamic", "expected"), [(True, "refuted"), (False, "not_exercised")])
+def test_a_size_is_refuted_only_when_every_dimension_was_dynamic(dynamic, expected):
+    said = verdict(finding("EXP301"), check("shapes", "passed"), exercised=ran(5, dynamic=dynamic))
+    assert said[0] == expected
+
+
+def test_what_no_rule_predicted_was_missed():
+    capture, lint = join([check("capture", "failed", finding(line=8))], [finding()], ran(5))
+    assert capture.findings[0].verdict == "missed"
+    assert lint.findings[0].verdict == "not_exercised"
+
+
+def test_faults_of_the_run_itself_are_nobodys_to_predict():
+    capture, _ = join([check("capture", "errored", finding("EXP002"))], [], ran())
+    assert capture.findings[0].verdict is None
+
+
+@pytest.mark.parametrize(
+    ("prediction", "outcome"),
+    [
+        (finding(), "failed"),
+        (finding(severity="info"), "passed"),
+        (finding(library=True), "passed"),
+    ],
+)
+def test_lint_is_red_for_predictions_that_count(prediction, outcome):
+    *_, lint = join([], [prediction], ran(5))
+    assert lint.outcome == outcome
+    assert lint.red == (outcome == "failed")
+
+
+def test_a_refuted_prediction_does_not_fail_the_run():
+    *_, lint = join([check("capture", "passed")], [finding()], ran(5))
+    assert lint.outcome == "passed"
+    assert not lint.red
+
+
+places = st.builds(
+    finding,
+    rule=st.sampled_from(["EXP101", "EXP102", "EXP201", "EXP301", "EXP002"]),
+    line=st.none() | st.integers(1, 4),
+    end_line=st.none() | st.integers(1, 4),
+    file=st.sampled_from(["m.py", "n.py"]),
+    severity=st.sampled_from(["error", "warning", "info"]),
+)
+
+
+@given(st.lists(places, max_size=4), st.lists(places, max_size=4), st.sampled_from(["passed", "failed", "not_checked"]))
+def test_join_keeps_everything_and_confirms_both_sides_together(observed, predicted, outcome):
+    capture, lint = join([check("capture", outcome, *observed)], predicted, ran(1, 2, dynamic=True))
+
+    def bare(findings):
+        return [dataclasses.replace(f, verdict=None, evidence=None) for f in findings]
+
+    assert bare(capture.findings) == bare(observed)
+    assert bare(lint.findings) == bare(predicted)
+    for prediction in lint.findings:
+        partners = [f for f in capture.findings if same_place(prediction, f) and f.severity != "info"]
+        assert (prediction.verdict == "confirmed") == bool(partners)
+        assert all(f.verdict == "confirmed" for f in partners if family(f.rule) != "EXP0")
