@@ -15,7 +15,7 @@ class Net(nn.Module):
 
 def build():
     torch.manual_seed(0)
-    return Net().eval()
+    {build}
 
 
 def inputs():
@@ -24,7 +24,7 @@ def inputs():
 
 def inputs2():
     return ({inputs2},)
-"""
+{shapes}"""
 
 
 def example(
@@ -35,6 +35,8 @@ def example(
     inputs2: str = "",
     imports: str = "",
     above: str = "",
+    build: str = "return Net().eval()",
+    shapes: str = "",
 ) -> str:
     """The text of a file whose module ``Net`` has this forward.
 
@@ -45,6 +47,8 @@ def example(
         inputs2: Those of a second call; the same where empty.
         imports: Further import lines.
         above: Definitions above the class.
+        build: Statements of ``build``.
+        shapes: The value of ``DYNAMIC_SHAPES``; none where empty.
     """
     body = indent(dedent(init).strip(), "        ")
     method = f"    def __init__(self):\n        super().__init__()\n{body}\n" if body else ""
@@ -55,5 +59,7 @@ def example(
         forward=indent(dedent(forward).strip(), "    ") + "\n",
         inputs=inputs,
         inputs2=inputs2 or inputs,
+        build=indent(dedent(build).strip(), "    ").strip(),
+        shapes=f"\n\nDYNAMIC_SHAPES = {shapes}\n" if shapes else "",
     )
     return text.replace("\n\n\n\n", "\n\n\n").replace("class Net(nn.Module):\n\n", "class Net(nn.Module):\n")

@@ -12,6 +12,7 @@ from exportlint.source.events import Asked, Changed, Converted, Identified, Iter
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
+    Array,
     Const,
     Dict,
     Instance,
@@ -58,6 +59,8 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
     it.emit(Converted(it.site(node, state), value, name))
     if is_tensor(value):
         return Number(name, it.site(node, state))
+    if isinstance(value, Array):
+        return Number("array", value.site)
     if isinstance(value, Number):
         return value
     if isinstance(value, Const) and isinstance(value.value, (int, float)):

@@ -113,11 +113,11 @@ class _Run:
             return [self._unreadable(path, error)]
         if not lint_text_is_worth_analysing(module.source.text):
             return []
-        found: dict[tuple[str, Range], tuple[Rule, Match]] = {}
+        found: dict[tuple[str, str, Range], tuple[Rule, Match]] = {}
         _analyse(self, module, found)
         silenced = suppressed(module.source)
         predictions = (self._prediction(path, rule, match) for rule, match in found.values())
-        return [p for p in predictions if p is not None and not _is_silenced(p, silenced)]
+        return _worst([p for p in predictions if p is not None and not _is_silenced(p, silenced)])
 
     def _prediction(self, path: Path, rule: Rule, match: Match) -> Prediction | None:
         outcomes = rule.outcomes_of(match.variant)
@@ -149,13 +149,13 @@ class _Run:
         )
 
 
-def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, Range], tuple[Rule, Match]]) -> None:
+def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, str, Range], tuple[Rule, Match]]) -> None:
     def listen(event: Event) -> None:
         for rule in run.rules.get(type(event), ()):
             for match in rule.match(event) if rule.match is not None else ():
                 # Another file's findings are that file's: they do not hang on who else is linted.
                 if match.site.fragment.source is module.source:
-                    found.setdefault((rule.code, match.site.range), (rule, match))
+                    found.setdefault((rule.code, match.variant, match.site.range), (rule, match))
 
     it = Interpreter(run.project, listen, fragments=run.fragments)
     if "build" in module.functions and "inputs" in module.functions:
@@ -173,12 +173,16 @@ def _within_budget(it: Interpreter, run: Callable[[], None]) -> None:
         it.reset()
 
 
+def _worst(found: list[Prediction]) -> list[Prediction]:
+    """One prediction of a rule at a place: of several variants, the one that is worst in the modes asked for."""
+    ranked = sorted(found, key=lambda p: (SEVERITIES.index(p.severity), p.variant))
+    unique: dict[tuple[str, Range], Prediction] = {}
+    for prediction in ranked:
+        unique.setdefault((prediction.rule.code, prediction.range), prediction)
+    return list(unique.values())
+
+
 def _is_silenced(prediction: Prediction, silenced: dict[int, frozenset[str]]) -> bool:
     names = {EVERY, prediction.rule.code, prediction.rule.name.upper()}
     lines = {prediction.range.line, prediction.range.end_line}
     return any(names & silenced.get(line, frozenset()) for line in lines)
-
-
-def rank(name: Severity) -> int:
-    """0 for the worst severity."""
-    return SEVERITIES.index(name)

@@ -16,6 +16,7 @@ from exportlint.source.statements import assign, element
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
+    Array,
     Closure,
     Const,
     Dict,
@@ -258,14 +259,18 @@ def _compared(
             it.emit(Asked(it.site(node, state), left, "in"))
         return Static("bool")
     if is_tensor(left) or is_tensor(right):
-        if NONE in (left, right):
-            return Static("bool")
-        return replace(tensors.combine(it, node, (left, right), state), boolean=True)
-    for kind in (Number, Size):
+        return _of_tensors(it, node, pair, state)
+    for kind in (Array, Number, Size):
         for value, other in ((left, right), (right, left)):
             if isinstance(value, kind):
-                return Truth(value, other)
+                return value if isinstance(value, Array) else Truth(value, other)
     return _static_comparison(op, left, right)
+
+
+def _of_tensors(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:
+    if NONE in pair:
+        return Static("bool")
+    return replace(tensors.combine(it, node, pair, state), boolean=True)
 
 
 def _static_comparison(op: cst.BaseCompOp, left: Value, right: Value) -> Value:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from exportlint.source import attributes, conditions
-from exportlint.source.events import Changed, Entered, Iterated
+from exportlint.source import attributes, conditions, subscripts
+from exportlint.source.events import Changed, Entered, Indexed, Iterated
 from exportlint.source.state import Exits, State, join_states
 from exportlint.source.values import (
     NONE,
@@ -81,9 +81,9 @@ def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State) 
 
 def _assign_item(it: Interpreter, target: cst.Subscript, value: Value, state: State) -> None:
     base = it.expression(target.value, state)
-    for part in target.slice:
-        if isinstance(part.slice, cst.Index):
-            it.expression(part.slice.value, state)
+    indices = tuple(subscripts.index(it, part.slice, state) for part in target.slice)
+    whole = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
+    it.emit(Indexed(it.site(target, state), base, whole))
     note_change(it, target, base, value, "item", state)
     if isinstance(base, Tensor) and isinstance(target.value, cst.Name):
         fed = base.fed or any(isinstance(v, Tensor) and v.fed for v in options(value))

@@ -132,8 +132,7 @@ def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) 
         plain = plain or (short == "one_hot" and len(arguments.all) > 1)
         return replace(made, counted=not plain, scalar=False, dims=None)
     if short in known.reductions:
-        whole = len(arguments.positional) + len(arguments.keywords) <= 1
-        return replace(made, scalar=True if whole else None, dims=() if whole else None, counted=False)
+        return _reduced(made, first, arguments)
     if short in known.keeps_shape:
         return replace(made, dims=first.dims, scalar=first.scalar, counted=first.counted)
     if short.endswith("_like"):
@@ -141,6 +140,21 @@ def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) 
     if short in ("cat", "concat", "stack", "where"):
         return replace(made, dims=None)
     return replace(made, dims=None, counted=False, scalar=made.scalar)
+
+
+def _reduced(made: Tensor, first: Tensor, arguments: Arguments) -> Tensor:
+    """A reduction over one dimension, or over all of them."""
+    if len(arguments.all) <= 1:
+        return replace(made, scalar=True, dims=(), counted=False)
+    dim = arguments.get(1, "dim")
+    made = replace(made, scalar=None, dims=None, counted=False)
+    number = dim.value if isinstance(dim, Const) and isinstance(dim.value, int) else None
+    if first.dims is None or number is None or not -len(first.dims) <= number < len(first.dims):
+        return made
+    left = list(first.dims)
+    if arguments.get(2, "keepdim") in (None, Const(False)):
+        del left[number]
+    return replace(made, dims=tuple(left), scalar=not left)
 
 
 def _results(operator: Operator, made: Tensor, short: str, arguments: Arguments, given: list[Tensor]) -> Value:

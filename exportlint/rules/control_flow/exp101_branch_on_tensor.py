@@ -145,7 +145,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, q, k):
-                    return q if torch.is_same_size(q, k) else q + k
+                    return q if q.shape == k.shape else q + k
                 """,
                 inputs="torch.ones(2, 4), torch.ones(2, 4)",
             ),

@@ -92,6 +92,8 @@ def _iterated(event: Iterated) -> Iterator[Match]:
 
 def _indexed(event: Indexed) -> Iterator[Match]:
     tensor = the_tensor(event.index)
+    if isinstance(event.index, Number) and isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
+        yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(event.index)}")
     if tensor is None:
         return
     if isinstance(event.value, TorchModule) and event.value.parts:
@@ -227,15 +229,25 @@ RULE = Rule(
                 def forward(self, x):
                     total = x.new_zeros(4)
                     for i in (x.sum(1) > 0).nonzero():
-                        total = total + x[i][0]
+                        total = total + x[0] * i
                     return total
             """),
             good=example("""
                 def forward(self, x):
                     total = x.new_zeros(4)
                     for i in (x.sum(1) > 0).long():
-                        total = total + x[i][0]
+                        total = total + x[0] * i
                     return total
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x * (1, 2, 3)[x.long().sum().item() - 8]
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x * torch.tensor((1, 2, 3))[x.long().sum().item() - 8]
             """),
         ),
         Near(

@@ -135,6 +135,7 @@ _MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
     Indexed: _indexed,
     Asked: _asked,
 }
+_FIRST = '{"x": {0: torch.export.Dim.DYNAMIC}}'
 _INPUTS = {"inputs": "torch.ones(3, 4)", "inputs2": "torch.ones(5, 4)"}
 
 RULE = Rule(
@@ -232,8 +233,12 @@ RULE = Rule(
             good=example("def forward(self, x):\n    return x * max(x.shape[0], 3)", **_INPUTS),
         ),
         Near(
-            bad=example("def forward(self, x):\n    return x.reshape(3, 2, 2) * 2", **_INPUTS),
-            good=example("def forward(self, x):\n    return x.reshape(-1, 2, 2) * 2", **_INPUTS),
+            bad=example(
+                "def forward(self, x):\n    return x.reshape(3, 2, 2) * 2", inputs="torch.ones(3, 4)", shapes=_FIRST
+            ),
+            good=example(
+                "def forward(self, x):\n    return x.reshape(-1, 2, 2) * 2", inputs="torch.ones(3, 4)", shapes=_FIRST
+            ),
         ),
         Near(
             variant="slice",
@@ -241,12 +246,12 @@ RULE = Rule(
                 "def forward(self, x):\n    return x[:4]", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
             ),
             good=example(
-                "def forward(self, x):\n    return x[1:-1]", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+                "def forward(self, x):\n    return x[1:-1]", inputs="torch.ones(5, 4)", inputs2="torch.ones(9, 4)"
             ),
         ),
     ),
     proof="capture",
-    observed_by=(Observer(check="shapes", precondition="the dimension is dynamic"),),
+    observed_by=(Observer(check="shapes", precondition="dynamic dimension"),),
     events=(Converted, Iterated, Called, Indexed, Asked),
     match=match,
 )

@@ -75,6 +75,11 @@ RULE = Rule(
         self.length = None
         self.table = None
         """,
+        build="""
+        model = Net().eval()
+        model(torch.ones(2, 4))
+        return model
+        """,
         inputs="torch.ones(2, 4)",
         inputs2="torch.ones(2, 7)",
     ),
@@ -104,7 +109,7 @@ RULE = Rule(
                         self.table = torch.arange(2 * x.shape[1], device=x.device)
                     return x + self.table[: x.shape[1]]
                 """,
-                init="self.table = torch.arange(2)",
+                init="self.table = torch.arange(6)",
                 inputs="torch.ones(2, 4)",
                 inputs2="torch.ones(2, 20)",
             ),
@@ -120,7 +125,7 @@ RULE = Rule(
         ),
     ),
     proof="second call",
-    observed_by=(Observer(check="shapes", precondition="the dimension is dynamic"),),
+    observed_by=(Observer(check="shapes", precondition="dynamic dimension"),),
     events=(Carried, Called),
     match=match,
 )

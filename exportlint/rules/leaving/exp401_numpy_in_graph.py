@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Asked, Called, Converted, Event
-from exportlint.source.values import Array, Tensor, options, tensors
+from exportlint.source.events import Asked, Called, Event, Indexed
+from exportlint.source.values import Array, Number, Sequence, Tensor, options, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,15 +29,22 @@ def match(event: Event) -> Iterator[Match]:
             yield Match(event.site, f"`{event.site.text}` hands the values of a tensor to numpy")
         elif event.name.startswith("numpy.") and tensors(given):
             yield Match(event.site, f"`{event.name}` is handed a tensor")
-    elif isinstance(event, (Converted, Asked)):
-        read = not isinstance(event, Converted) or event.to in ("int", "float", "format")
+    elif isinstance(event, Asked):
         for option in options(event.value):
-            if isinstance(option, Array) and option.site is not None and not option.of_size and read:
-                yield Match(
-                    option.site,
-                    f"a number is read out of the numpy array of a tensor at line {event.site.line}",
-                    "number",
-                )
+            if isinstance(option, Array) and option.site is not None and not option.of_size:
+                yield Match(option.site, f"the numpy array of a tensor decides at line {event.site.line}", "number")
+    elif isinstance(event, Indexed) and not isinstance(event.value, Tensor):
+        yield from _bounded(event)
+
+
+def _bounded(event: Indexed) -> Iterator[Match]:
+    """A slice of something that is no tensor, bounded by a number that was read out of an array."""
+    several = isinstance(event.index, Sequence) and event.index.kind == "tuple"
+    for position in event.index.items or () if several and isinstance(event.index, Sequence) else (event.index,):
+        for bound in position.items or () if isinstance(position, Sequence) and position.kind == "slice" else ():
+            if isinstance(bound, Number) and bound.how == "array" and bound.site is not None:
+                text = f"a number of the numpy array of a tensor bounds a slice at line {event.site.line}"
+                yield Match(bound.site, text, "number")
 
 
 RULE = Rule(
@@ -53,8 +60,7 @@ RULE = Rule(
             outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
             bad=example("""
                 def forward(self, x):
-                    counts = x.detach().numpy()
-                    return x * int(counts[0, 0])
+                    return x * 2 if x.detach().numpy().max() > 0.5 else x
             """),
         ),
     },
@@ -76,6 +82,27 @@ RULE = Rule(
     """),
     near=(
         Near(
+            variant="number",
+            bad=example(
+                """
+                def forward(self, x):
+                    path = np.zeros((2, 4), dtype=np.float32)
+                    path[0, : int(x.detach().numpy()[0, 0])] = 1.0
+                    return x + torch.from_numpy(path)
+                """,
+                imports="import numpy as np",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    path = torch.zeros_like(x)
+                    path[0, : x[0, 0].long().item()] = 1.0
+                    return x + path
+                """,
+                imports="import numpy as np",
+            ),
+        ),
+        Near(
             bad=example(
                 """
                 def forward(self, x):
@@ -94,6 +121,6 @@ RULE = Rule(
     ),
     proof="capture",
     observed_by=(Observer(check="capture"),),
-    events=(Called, Converted, Asked),
+    events=(Called, Asked, Indexed),
     match=match,
 )

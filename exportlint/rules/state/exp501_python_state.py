@@ -27,7 +27,8 @@ def match(event: Carried) -> Iterator[Match]:
     change = event.change
     where = f"self.{change.name}" if change.owner is not None else change.name
     if change.how in _CONTAINER:
-        yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
+        if any(_is_state(v) for v in options(change.value)):
+            yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
         return
     found = options(change.value)
     if any(_is_size(v) for v in found) or not any(_is_state(v) for v in found):

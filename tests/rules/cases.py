@@ -1,0 +1,46 @@
+"""The examples of all rules, as the tests of this folder run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exportlint.rules import catalogue
+from exportlint.rules.base import MODES, Outcomes, Proof, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FINE: Outcomes = dict.fromkeys(MODES, "fine")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An example of a rule, what it is to show and how to see it."""
+
+    id: str
+    rule: Rule
+    source: str
+    wanted: Outcomes
+    proof: Proof
+    variant: str = ""
+    bad: bool = False
+
+
+def cases() -> list[Case]:
+    """Every example of every rule that can match in source."""
+    return [case for rule in catalogue().values() if rule.outcomes for case in _of(rule)]
+
+
+def _of(rule: Rule) -> Iterator[Case]:
+    proof: Proof = rule.proof or "capture"
+    yield Case(f"{rule.code} bad", rule, rule.bad, rule.outcomes, proof, bad=True)
+    yield Case(f"{rule.code} good", rule, rule.good, FINE, proof)
+    yield Case(f"{rule.code} fixed", rule, rule.fixed, FINE, proof)
+    for name, variant in rule.variants.items():
+        yield Case(f"{rule.code} {name}", rule, variant.bad, variant.outcomes, variant.proof or proof, name, bad=True)
+    for i, near in enumerate(rule.near):
+        wanted = rule.outcomes_of(near.variant)
+        kind = (rule.variants[near.variant].proof if near.variant else None) or proof
+        yield Case(f"{rule.code} near {i} bad", rule, near.bad, wanted, kind, near.variant, bad=True)
+        yield Case(f"{rule.code} near {i} good", rule, near.good, FINE, kind)

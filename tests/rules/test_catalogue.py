@@ -1,0 +1,82 @@
+"""The catalogue: no rule without its words and its proof, and the linter agrees with every example."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+from cases import Case, cases
+
+from exportlint.rules import catalogue
+from exportlint.rules.base import MODES, RESULTS, Rule, outcomes, severity
+from exportlint.source.engine import Options, lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from exportlint.source.engine import Prediction
+
+RULES = list(catalogue().values())
+PREDICTED = [r for r in RULES if r.outcomes]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
+def test_every_rule_has_its_words(rule: Rule) -> None:
+    assert rule.page.startswith(f"# {rule.name} ({rule.code})")
+    assert "## What it does" in rule.page
+    assert "## Why it matters" in rule.page
+    assert not rule.summary.endswith(".")
+    assert rule.rewrite.endswith(".")
+
+
+@pytest.mark.parametrize("rule", PREDICTED, ids=lambda r: r.code)
+def test_every_predicting_rule_has_its_proof(rule: Rule) -> None:
+    assert rule.proof is not None
+    assert rule.bad
+    assert rule.good
+    assert rule.fixed
+    assert rule.code == "EXP001" or rule.near
+    assert rule.code == "EXP001" or rule.observed_by
+    for declared in (rule.outcomes, *(v.outcomes for v in rule.variants.values())):
+        assert set(declared) == set(MODES)
+        assert set(declared.values()) <= set(RESULTS)
+    named = {near.variant for near in rule.near if near.variant}
+    assert named <= set(rule.variants)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if r.match is not None], ids=lambda r: r.code)
+def test_a_rule_that_matches_declares_outcomes_and_events(rule: Rule) -> None:
+    assert rule.outcomes
+    assert rule.events
+
+
+def test_severity_comes_from_the_modes_asked_for() -> None:
+    mixed = outcomes(export="unportable", strict="silent", compiled="fine")
+    assert severity(mixed, ["export"]) == "warning"
+    assert severity(mixed, ["export", "export-strict"]) == "error"
+    assert severity(mixed, ["compile"]) is None
+
+
+def findings(tmp_path: Path, source: str) -> list[Prediction]:
+    """What is found in any mode, each judged alone."""
+    file = tmp_path / "example.py"
+    file.write_text(source, encoding="utf-8")
+    return [p for mode in MODES for p in lint([file], Options(modes=(mode,), preview=True))]
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda c: c.id.replace(" ", "-"))
+def test_the_linter_agrees_with_the_example(case: Case, tmp_path: Path) -> None:
+    """A bad example is found in its variant; a good one holds nothing that bites in any mode."""
+    found = findings(tmp_path, case.source)
+    here = {(p.rule.code, p.variant) for p in found}
+    if case.bad and any(outcome != "fine" for outcome in case.wanted.values()):
+        assert (case.rule.code, case.variant) in here, here
+    elif not case.bad:
+        assert not here, [p.message for p in found]
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if c.rule.code != "EXP001"], ids=lambda c: c.id.replace(" ", "-"))
+def test_examples_are_small_files_after_the_convention(case: Case) -> None:
+    names = {node.name for node in ast.parse(case.source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert {"build", "inputs", "inputs2"} <= names

@@ -1,0 +1,41 @@
+"""Every example of every rule, run with the installed torch: what a rule declares is what happens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import Case, cases
+
+CASES = cases()
+WORKERS = 2
+
+
+@pytest.fixture(scope="session")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
+    """What torch made of each example, by its id; run in processes of their own, since torch can abort them."""
+    folder = tmp_path_factory.mktemp("proofs")
+    running = []
+    for i in range(WORKERS):
+        jobs = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES[i::WORKERS]]
+        given, results, log = (folder / f"{i}.{name}" for name in ("jobs", "results", "log"))
+        given.write_text(json.dumps(jobs), encoding="utf-8")
+        script = str(Path(__file__).with_name("observing.py"))
+        with log.open("wb") as stream:
+            process = subprocess.Popen([sys.executable, script, str(given), str(results)], cwd=folder, stderr=stream)
+        running.append((process, results, log))
+    found: dict[str, dict[str, list[str]]] = {}
+    for process, results, log in running:
+        assert process.wait(timeout=600) == 0, log.read_text(encoding="utf-8")[-3000:]
+        found.update(json.loads(results.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id.replace(" ", "-"))
+def test_outcomes_are_what_torch_does(case: Case, observed: dict[str, dict[str, list[str]]]) -> None:
+    seen = observed[case.id]
+    assert "error" not in seen, seen
+    assert {mode: outcome for mode, (outcome, _) in seen.items()} == dict(case.wanted), seen
