@@ -20,6 +20,7 @@ from exportlint.source.project import Assigned, Outside, Project
 from exportlint.source.state import Frame, Key, Slot, State, join_heaps
 from exportlint.source.values import (
     NONE,
+    NOTHING,
     UNKNOWN,
     Class,
     Closure,
@@ -184,7 +185,9 @@ class Interpreter:
     def invoke(self, function: Function, arguments: Arguments, state: State) -> Value:
         """The result of a call; changes of the heap are carried back into the state."""
         node = function.node
-        if node in self.stack or len(self.stack) >= _DEPTH:
+        if node in self.stack:
+            return NOTHING  # what a recursion adds to the result is what the other paths return
+        if len(self.stack) >= _DEPTH:
             return UNKNOWN
         key = (function, arguments.key, self.version, bool(self.silent), function.closure)
         if arguments.key is not None and key in self.memo:

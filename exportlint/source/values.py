@@ -276,6 +276,8 @@ class Union(Value):
 
 UNKNOWN = Unknown()
 NONE = Const(None)
+NOTHING = Union(())
+"""No value at all: what a call that never returns yields."""
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -298,6 +300,8 @@ def join(left: Value, right: Value) -> Value:
                 break
         else:
             merged.append(option)
+    if not merged:
+        return NOTHING
     if len(merged) > _OPTIONS:
         return UNKNOWN
     return merged[0] if len(merged) == 1 else Union(tuple(merged))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked
-from exportlint.source.values import Number, the_tensor
+from exportlint.source.values import Const, Number, Static, Tensor, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _COMPARISONS = ("equal", "allclose")
 def match(event: Asked) -> Iterator[Match]:
     """A tensor was asked for its truth."""
     compared = isinstance(event.value, Number) and event.value.how in _COMPARISONS
-    if the_tensor(event.value) is None and not compared:
+    if not compared and not _is_tensor(event.value):
         return
     what = "the content of tensors" if compared else "a tensor"
     if event.by == "assert":
@@ -40,6 +40,13 @@ def match(event: Asked) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` asks {what} for its truth")
     else:
         yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}")
+
+
+def _is_tensor(value: Value) -> bool:
+    """Whether the value is a tensor on some path, and on every other ``None`` or a plain bool."""
+    found = options(value)
+    flags = (Const(None), Const(True), Const(False), Static("bool"))
+    return any(isinstance(v, Tensor) for v in found) and all(isinstance(v, Tensor) or v in flags for v in found)
 
 
 _GOOD = example("""

@@ -1,0 +1,117 @@
+"""``exportlint check``: options, formats and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exportlint.cli.check import check
+from exportlint.rules.base import MODES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NET = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+{body}
+
+
+def build():
+    return Net()
+
+
+def inputs():
+    return (torch.ones(2, 4),)
+"""
+BRANCH = NET.format(body="        return x if x.sum() > 0 else -x")
+DEVICE = NET.format(body="        return x + torch.arange(4)")
+CLEAN = NET.format(body="        return x.relu()")
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    def call(text: str, *options: str) -> Result:
+        file = tmp_path / "model.py"
+        file.write_text(text, encoding="utf-8")
+        return CliRunner().invoke(check, [str(file), *options], catch_exceptions=False)
+
+    return call
+
+
+def test_text_shows_place_severity_code_and_name(run) -> None:
+    result = run(BRANCH)
+    assert result.exit_code == 1
+    first, rewrite, total = result.output.splitlines()
+    assert "model.py:7:21: error: EXP101 branch-on-tensor: " in first
+    assert rewrite.startswith("    Use torch.where")
+    assert total == "Found 1 error."
+
+
+def test_json_has_the_field_names_of_ruff_and_the_outcomes(run, tmp_path: Path) -> None:
+    (found,) = json.loads(run(BRANCH, "--output-format", "json").output)
+    assert found["code"] == "EXP101"
+    assert found["rule"] == "branch-on-tensor"
+    assert found["severity"] == "error"
+    assert found["filename"] == str(tmp_path / "model.py")
+    assert found["location"] == {"row": 7, "column": 21}
+    assert found["end_location"] == {"row": 7, "column": 32}
+    assert found["noqa_row"] == 7
+    assert found["fix"] is None
+    assert found["url"] is None
+    assert list(found["outcomes"]) == list(MODES)
+    assert "x.sum() > 0" in found["message"]
+
+
+def test_a_clean_file_ends_with_status_0(run) -> None:
+    result = run(CLEAN)
+    assert (result.exit_code, result.output) == (0, "No findings.\n")
+    assert json.loads(run(CLEAN, "--output-format", "json").output) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [((), 1), (("--fail-level", "error"), 0), (("--fail-level", "info"), 1), (("--mode", "compile"), 0)],
+)
+def test_the_status_depends_on_level_and_mode(run, options: tuple[str, ...], status: int) -> None:
+    assert run(DEVICE, *options).exit_code == status
+
+
+def test_severity_is_the_worst_of_the_modes(run) -> None:
+    text = NET.format(body="        return x * int(x.sum())")
+    assert run(text, "--mode", "compile", "--mode", "export-strict").exit_code == 0
+    both = json.loads(run(text, "--mode", "compile", "--mode", "export", "--output-format", "json").output)
+    assert [f["severity"] for f in both] == ["error"]
+
+
+def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(check, [str(tmp_path / "missing")])
+    assert result.exit_code == 2
+    assert result.output == f"error: {tmp_path / 'missing'}: no such file or folder\n"
+    assert CliRunner().invoke(check, []).exit_code == 2
+    assert CliRunner().invoke(check, [str(tmp_path), "--mode", "trace"]).exit_code == 2
+
+
+def test_an_empty_folder_is_clean(tmp_path: Path) -> None:
+    assert CliRunner().invoke(check, [str(tmp_path)]).exit_code == 0
+
+
+def test_a_syntax_error_is_a_finding_of_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("x = (\n", encoding="utf-8")
+    result = CliRunner().invoke(check, [str(file)])
+    assert result.exit_code == 1
+    assert "broken.py:1:5: error: EXP001 invalid-syntax: " in result.output
+
+
+def test_a_module_base_can_be_given(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("from torch.hub import T\nclass N(T):\n    def forward(self, x):\n        assert x.relu().any()\n")
+    assert CliRunner().invoke(check, [str(file)]).exit_code == 0
+    assert CliRunner().invoke(check, [str(file), "--module-base", "torch.hub.T"]).exit_code == 1

@@ -1,0 +1,321 @@
+"""The engine as a whole: what is read, what is not run, and that nothing else changes a finding."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from exportlint.source.discover import MissingPathError
+from exportlint.source.engine import Options, Prediction, lint
+
+BRANCH = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor):
+        if x.sum() > 0:
+            return x
+        return -x
+"""
+CASES = Path(__file__).parent.parent.parent / "fixtures" / "cases"
+
+
+def places(found: tuple[Prediction, ...]) -> list[tuple[str, int, int, int, int]]:
+    return [(p.rule.code, p.range.line, p.range.column, p.range.end_line, p.range.end_column) for p in found]
+
+
+def lint_text(tmp_path: Path, text: str, name: str = "model.py") -> tuple[Prediction, ...]:
+    file = tmp_path / name
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return lint([file], Options())
+
+
+def codes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
+    return [(p.rule.code, p.range.line) for p in lint_text(tmp_path, text)]
+
+
+def test_a_finding_knows_its_range_message_and_outcomes(tmp_path: Path) -> None:
+    (found,) = lint_text(tmp_path, BRANCH)
+    assert places((found,)) == [("EXP101", 8, 12, 8, 23)]
+    assert "`x.sum() > 0`" in found.message
+    assert found.severity == "error"
+    assert found.outcomes["export"] == "breaks"
+
+
+def test_nothing_that_is_read_is_run(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    text = f"open({str(trace)!r}, 'w').close()\nraise SystemExit(3)\n{BRANCH}"
+    assert [p.rule.code for p in lint_text(tmp_path, text)] == ["EXP101"]
+    assert not trace.exists()
+
+
+def test_a_file_with_invalid_syntax_is_a_finding_and_others_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(:\n", encoding="utf-8")
+    (tmp_path / "b.py").write_text(BRANCH, encoding="utf-8")
+    assert [(p.rule.code, p.range.line) for p in lint([tmp_path], Options())] == [("EXP001", 1), ("EXP101", 8)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"x = 1\n\x00", b"# coding: no-such-codec\n", b"\xff\xfe\x00", b"# coding: utf-8\nx = '\xe9'\n"],
+    ids=["null byte", "unknown encoding", "not UTF-8", "wrong encoding"],
+)
+def test_a_file_that_cannot_be_decoded_is_a_finding(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "model.py"
+    file.write_bytes(data)
+    (found,) = lint([file], Options())
+    assert found.rule.code == "EXP001"
+    assert "\n" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("prefix", "encoding", "newline"),
+    [
+        ("", "utf-8", "\n"),
+        ("", "utf-8-sig", "\n"),
+        ("", "utf-8", "\r\n"),
+        ("", "utf-8", "\r"),
+        ("# coding: latin-1\n# é", "latin-1", "\n"),
+        ("# coding: cp1252\n# €", "cp1252", "\r\n"),
+        ("# -*- coding: shift_jis -*-\n# 日本", "shift_jis", "\n"),
+        ("\f\n# form feed\f", "utf-8", "\n"),
+    ],
+    ids=["plain", "byte order mark", "CRLF", "CR", "latin-1", "cp1252", "shift_jis", "form feed"],
+)
+def test_positions_survive_encodings_and_line_ends(tmp_path: Path, prefix: str, encoding: str, newline: str) -> None:
+    text = prefix + BRANCH.replace("if x.sum() > 0", "if 'é日' and x.sum() > 0")
+    file = tmp_path / "model.py"
+    file.write_bytes(text.replace("\n", newline).encode(encoding, errors="replace"))
+    line = 8 + prefix.count("\n")
+    (found,) = lint([file], Options())
+    assert places((found,)) == [("EXP101", line, 21, line, 32)]
+
+
+def test_tabs_continuation_lines_and_strings_keep_their_places(tmp_path: Path) -> None:
+    text = (
+        "from torch import nn, Tensor\n\nclass Net(nn.Module):\n\tdef forward(self, x: Tensor):\n"
+        "\t\ty = '''\nif x.any(): pass\n'''\n\t\treturn (x\n  if x.\\\n any() else -x)\n"
+    )
+    file = tmp_path / "model.py"
+    file.write_text(text, encoding="utf-8")
+    assert places(lint([file], Options())) == [("EXP101", 9, 6, 10, 7)]
+
+
+def test_a_one_line_class_is_analysed(tmp_path: Path) -> None:
+    text = "from torch.nn import *\nclass N(Module): forward = None\n"
+    text += "class M(Module):\n  def forward(self, x): return 1 if x.any() else 0\n"
+    assert codes(tmp_path, text) == [("EXP101", 4)]
+
+
+def test_an_empty_folder_is_clean_and_a_missing_path_is_an_error(tmp_path: Path) -> None:
+    assert lint([tmp_path], Options()) == ()
+    with pytest.raises(MissingPathError, match="no such file or folder"):
+        lint([tmp_path / "missing"], Options())
+
+
+def test_an_ignored_folder_is_linted_only_when_it_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "model.py").write_text(BRANCH, encoding="utf-8")
+    assert lint([tmp_path], Options()) == ()
+    assert len(lint([folder], Options())) == 1
+
+
+def test_the_same_findings_alone_in_a_folder_and_twice(tmp_path: Path) -> None:
+    together = {}
+    for p in lint([CASES], Options()):
+        together.setdefault(str(p.path), []).append((p.rule.code, p.range, p.message))
+    assert len(together) > 20
+    for file in sorted(CASES.rglob("*.py")):
+        alone = [(p.rule.code, p.range, p.message) for p in lint([file], Options())]
+        assert alone == together.get(str(file), [])
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, check=False)
+
+
+def test_no_hash_seed_changes_anything() -> None:
+    arguments = ("-m", "exportlint", "check", str(CASES), "--output-format", "json")
+    outputs = {run(*arguments, PYTHONHASHSEED=seed).stdout for seed in ("0", "1", "77")}
+    assert len(outputs) == 1
+    assert len(json.loads(outputs.pop())) > 20
+
+
+def test_no_torch_is_imported() -> None:
+    script = (
+        "import sys; from exportlint.source.engine import Options, lint; from pathlib import Path;"
+        f"lint([Path({str(CASES)!r})], Options());"
+        "print(sorted({'torch', 'numpy', 'hypothesis', 'pytest'} & set(sys.modules)))"
+    )
+    assert run("-c", script).stdout.strip() == "[]"
+
+
+def test_bases_across_files_and_overridden_methods(tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .base import Base\n", encoding="utf-8")
+    (package / "base.py").write_text(
+        "from torch import nn\nclass Base(nn.Module):\n    def forward(self, x):\n        return self.post(x.relu())\n"
+        "    def post(self, y):\n        return y\n",
+        encoding="utf-8",
+    )
+    child = package / "child.py"
+    child.write_text(
+        "from pkg import Base as B\nclass Child(B):\n    def post(self, y):\n        return y if y.any() else -y\n",
+        encoding="utf-8",
+    )
+    assert [(p.path.name, p.range.line) for p in lint([tmp_path], Options())] == [("child.py", 4)]
+    assert [(p.path.name, p.range.line) for p in lint([child], Options())] == [("child.py", 4)]
+
+
+@pytest.mark.parametrize(
+    ("base", "found"),
+    [
+        ("transformers.PreTrainedModel", 1),
+        ("lightning.LightningModule", 1),
+        ("unheard_of.Layer", 1),
+        ("torch.autograd.Function", 0),
+        ("torch.nn.Linear", 1),
+        ("abc.ABC", 0),
+        ("object", 0),
+    ],
+)
+def test_which_bases_make_a_module(tmp_path: Path, base: str, found: int) -> None:
+    package = base.partition(".")[0]
+    header = f"import {package}\n" if "." in base else ""
+    text = f"{header}import torch\nclass N({base}):\n    def forward(self, x):\n        assert x.relu().any()\n"
+    assert len(codes(tmp_path, text)) == found
+
+
+def test_a_configured_base_makes_a_module_without_a_forward_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("import ours\nclass N(ours.Net):\n    def forward(self, x):\n        assert x.relu().any()\n")
+    assert len(lint([file], Options(module_bases=frozenset({"ours.Net"})))) == 1
+
+
+def test_only_what_forward_reaches_is_judged(tmp_path: Path) -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        def helper(x):
+            return 1 if x.relu().any() else 0
+
+        def unused(x):
+            return 1 if x.relu().any() else 0
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                if torch.zeros(3).any():
+                    self.a = 1
+
+            @property
+            def width(self):
+                return 1 if torch.ones(3).any() else 0
+
+            def training_step(self, x: torch.Tensor):
+                return 1 if x.any() else 0
+
+            def forward(self, x):
+                if self.training and x.relu().any():
+                    return x
+                inner = lambda t: 1 if t.any() else 0
+                return helper(x) + self.width + inner(x.relu())
+    """
+    assert codes(tmp_path, text) == [("EXP101", 6), ("EXP101", 19), ("EXP101", 27)]
+
+
+def test_narrowing(tmp_path: Path) -> None:
+    text = """
+        import torch
+        from torch import nn, Tensor
+        from typing import Optional
+
+        class Net(nn.Module):
+            def forward(self, x: Tensor, mask: Optional[Tensor] = None, flag: bool = False, extra=None):
+                if mask is not None:
+                    x = x + mask
+                if torch.jit.is_scripting():
+                    if x.any():
+                        return x
+                if not torch.compiler.is_compiling() and x.any():
+                    return x
+                if flag:
+                    return x
+                if isinstance(extra, torch.Tensor):
+                    x = x + extra
+                    if extra.any():
+                        return x
+                if extra:
+                    return x
+                if mask:
+                    return x
+                return x
+    """
+    assert codes(tmp_path, text) == [("EXP101", 19), ("EXP101", 23)]
+
+
+def test_loops_end_and_what_they_change_is_known(tmp_path: Path) -> None:
+    text = """
+        from torch import nn, Tensor
+
+        class Net(nn.Module):
+            def forward(self, x: Tensor):
+                done = False
+                while not done:
+                    for i in range(3):
+                        for j in range(3):
+                            for k in range(3):
+                                for m in range(3):
+                                    x = self.again(x, i)
+                    done = x.any()
+                return x
+
+            def again(self, x, n):
+                return x if n == 0 else self.again(x, n - 1)
+    """
+    assert codes(tmp_path, text) == [("EXP101", 7)]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# noqa", "# noqa: EXP101", "# NOQA:EXP101,E501", "# exportlint: ignore[EXP101]",
+     "# exportlint: ignore[branch-on-tensor]", "# exportlint: ignore", "# why # noqa: EXP101"],
+)  # fmt: skip
+def test_a_comment_silences_its_line(tmp_path: Path, comment: str) -> None:
+    assert lint_text(tmp_path, BRANCH.replace("> 0:", f"> 0:  {comment}")) == ()
+
+
+@pytest.mark.parametrize("comment", ["# noqa: EXP102", "# exportlint: ignore[EXP102]", "# exportlint: ignore[]"])
+def test_a_comment_for_another_rule_silences_nothing(tmp_path: Path, comment: str) -> None:
+    assert len(lint_text(tmp_path, BRANCH.replace("> 0:", f"> 0:  {comment}"))) == 1
+
+
+def test_a_comment_inside_of_a_string_silences_nothing(tmp_path: Path) -> None:
+    assert len(lint_text(tmp_path, BRANCH.replace("> 0:", "> 0 and '# noqa':"))) == 1
+
+
+def test_modes_decide_what_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(BRANCH.replace("if x.sum() > 0:", "if int(x.sum()) * 0 + 1:"), encoding="utf-8")
+    found = {mode: [p.variant for p in lint([file], Options(modes=(mode,)))] for mode in ("export", "compile")}
+    assert found == {"export": ["", "conversion"], "compile": [""]}
+
+
+@pytest.mark.slow
+def test_the_installed_transformers_is_linted_without_a_crash() -> None:
+    transformers = pytest.importorskip("transformers")
+    models = Path(transformers.__file__).parent / "models"
+    chosen = [folder for folder in sorted(models.iterdir()) if folder.name[0] in "bg"]
+    assert len(lint(chosen, Options())) > 10
