@@ -64,7 +64,8 @@ class ExportCheck:
         try:
             return session.runner(self._item.config)
         except requirements.MissingRequirementError as error:
-            pytest.fail(str(error), pytrace=False)
+            words = str(error)
+        pytest.fail(words, pytrace=False)  # out here, since pytest would show the exception beside it
 
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True
@@ -118,10 +119,12 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) 
     try:
         results = [runner.check_object(part, target) for part in case.expand()]
     except ServerError as error:
-        pytest.fail(f"exportlint cannot start its worker server: {error}", pytrace=False)
+        words = str(error)
+    else:
+        return _joined(case, results)
     finally:
         runner.options = of_session
-    return _joined(case, results)
+    pytest.fail(f"exportlint cannot start its worker server: {words}", pytrace=False)
 
 
 def _joined(case: ModelCase, results: list[CaseResult]) -> CaseResult:

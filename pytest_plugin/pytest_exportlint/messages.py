@@ -25,11 +25,11 @@ PLACES = 3
 def failure(result: CaseResult) -> str:
     """The text of a failure: a headline, then a block for each finding and for each red check without one."""
     red = [check for check in result.checks if check.red]
-    blocks = [_headline(result, red)]
-    shown = _entries(result)
-    blocks += ["\n".join(_finding(entry)) for entry in shown]
+    entries = _entries(result)
+    explained = {name for entry in entries for names in entry.seen_by.values() for name in names}
+    blocks = [_headline(result, red, entries), *("\n".join(_finding(entry)) for entry in entries)]
     for check in map(_printable, red):
-        lines = list(_check(check, explained=any(f.severity != "info" for f in check.findings)))
+        lines = list(_check(check, explained=check.name in explained))
         blocks += ["\n".join(lines)] * bool(lines)
     return "\n\n".join(blocks)
 
@@ -54,12 +54,12 @@ def remarks(result: CaseResult, notes: Iterable[str]) -> str:
     return "\n".join([*lines, *(one_line(visible(note)) for note in notes)])
 
 
-def _headline(result: CaseResult, red: list[CheckResult]) -> str:
+def _headline(result: CaseResult, red: list[CheckResult], entries: list[Entry]) -> str:
     """``Decoder: capture failed, device failed: EXP201 at models.py:12``; pytest's summary shows this line."""
     checks = ", ".join(
         f"{check.name} {WORDS[check.outcome] if check.outcome != 'passed' else 'warns'}" for check in red
     )
-    places = dict.fromkeys(f"{entry.finding.rule} at {entry.finding.place}" for entry in _entries(result))
+    places = dict.fromkeys(f"{entry.finding.rule} at {entry.finding.place}" for entry in entries)
     return one_line(visible(f"{result.name}: {checks}" + (f": {', '.join(places)}" if places else "")), 500)
 
 

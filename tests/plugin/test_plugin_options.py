@@ -1,0 +1,71 @@
+"""The options: what they mean, and one line for a value that means nothing."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_exportlint import options
+
+from exportlint.checks import jobs
+from exportlint.checks.runner import Isolation, Options
+
+pytest_plugins = ["pytester"]
+
+KNOWN = f"known: {', '.join(options.CHECKS)}"
+
+
+def read(pytester, *arguments: str) -> options.Settings:
+    return pytester.parseconfigure(*arguments).stash[options.KEY]
+
+
+def test_names_and_defaults_are_those_of_the_checks():
+    assert options.CHECKS == jobs.CHECKS
+    assert Isolation.__args__ == options.ISOLATIONS
+    runner, ours = Options(), options.DEFAULTS
+    assert (ours.checks, ours.examples, ours.timeout, ours.isolation) == (
+        runner.checks, runner.examples, runner.timeout, runner.isolation,
+    )  # fmt: skip
+
+
+def test_defaults(pytester):
+    assert read(pytester) == options.DEFAULTS
+
+
+def test_values(pytester):
+    given = (
+        "--export-checks=shapes, capture,",
+        "--export-examples=0",
+        "--export-timeout=1.5",
+        "--export-isolation=none",
+    )
+    assert read(pytester, *given) == options.Settings(("capture", "shapes"), 0, 1.5, "none")
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--export-checks=captur", f"--export-checks: 'captur' is no check; {KNOWN}"),
+        ("--export-checks=", f"--export-checks: no check is named; {KNOWN}"),
+        ("--export-examples=-1", "--export-examples: '-1' is no whole number of at least 0"),
+        ("--export-examples=1.5", "--export-examples: '1.5' is no whole number of at least 0"),
+        ("--export-examples=²", "--export-examples: '²' is no whole number of at least 0"),
+        ("--export-timeout=0.5", "--export-timeout: '0.5' is no number of seconds of at least 1"),
+        ("--export-timeout=nan", "--export-timeout: 'nan' is no number of seconds of at least 1"),
+        ("--export-timeout=inf", "--export-timeout: 'inf' is no number of seconds of at least 1"),
+        ("--export-timeout=soon", "--export-timeout: 'soon' is no number of seconds of at least 1"),
+        ("--export-isolation=thread", "--export-isolation: 'thread' is none of auto, server, fork, none"),
+    ],
+)
+def test_a_bad_value_is_a_usage_error_of_one_line(pytester, argument, words):
+    ran = pytester.runpytest_inprocess(argument)
+    assert ran.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in ran.errlines if line] == [f"ERROR: {words}"]
+
+
+def test_checks_are_selected_in_the_order_in_which_they_run():
+    assert options.select(iter(["device", "capture", "device"])) == ("capture", "device")
+
+
+@pytest.mark.parametrize("names", [[], ["nothing"], ["capture", ""]])
+def test_unknown_checks_are_refused(names):
+    with pytest.raises(ValueError, match=KNOWN):
+        options.select(names)
