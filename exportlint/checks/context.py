@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs, ModelCase, Tolerance
     from exportlint.findings import CheckResult
+    from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
 
 SEED = 0
@@ -166,6 +167,19 @@ class Context:
             return call(model, inputs)
         except Exception as error:
             raise ModelError("eager call") from error
+
+    def contract(self) -> tuple[Contract, bool]:
+        """What is asked of the dimensions, and whether that was inferred from two calls.
+
+        Raises:
+            ModelError: When the model or its inputs cannot be made.
+        """
+        from exportlint.shapes import contract
+
+        second = self.second_example()
+        if self.dynamic_shapes is not None or second is None:
+            return contract.declared(self.build(), self.example(), self.dynamic_shapes or {}), False
+        return contract.inferred(self.build(), self.example(), second), True
 
     def program(self) -> ExportedProgram:
         """The program captured on CPU in torch's default mode, with the case's dynamic shapes.

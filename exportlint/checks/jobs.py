@@ -62,6 +62,9 @@ def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
         emit({"result": msgspec.to_builtins(result)})
 
 
+NEEDED = frozenset({"hypothesis"})  # beside torch, without which there is no worker
+
+
 def does_not_run(name: str) -> CheckResult:
     """The result of a check of a model of which `capture` found that it does not run."""
     return CheckResult(name=name, outcome="not_checked", reason=RAN_NOT)
@@ -76,7 +79,15 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     except MemoryError:
         raise
     except Exception as error:
-        traceback.print_exc()
-        reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
-        result = CheckResult(name=name, outcome="errored", reason=reason)
+        result = _of_fault(name, error)
     return dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
+
+
+def _of_fault(name: str, error: Exception) -> CheckResult:
+    """The result of a check that raised: a package is missing, or exportlint is at fault."""
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        reason = f"{error.name} is not installed: pip install 'exportlint[pytest]'"
+        return CheckResult(name=name, outcome="not_checked", reason=reason)
+    traceback.print_exception(error)
+    reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
+    return CheckResult(name=name, outcome="errored", reason=reason)

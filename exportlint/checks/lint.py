@@ -45,7 +45,5 @@ def exercised(ctx: Context) -> dict[str, Any]:
 
 def _all_dynamic(ctx: Context) -> bool:
     """Whether every dimension of every input was asked to be dynamic, so that any size in the source was."""
-    from exportlint.checks.shapes import contract_of
-
-    contract, _ = contract_of(ctx)
+    contract, _ = ctx.contract()
     return contract.dynamic and all(len(leaf.asked) == len(leaf.shape) for leaf in contract.leaves)

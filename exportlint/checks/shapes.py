@@ -216,7 +216,7 @@ def run(ctx: Context) -> CheckResult:
     log = GuardLog()
     guards = log.guards
     try:
-        contract, inferred = contract_of(ctx)
+        contract, inferred = ctx.contract()
         if not contract.dynamic and ctx.second_example() is None:
             return _not_checked("no dimension is dynamic: the case has neither dynamic_shapes nor inputs2")
         if inferred and contract.dynamic:
@@ -239,14 +239,6 @@ def run(ctx: Context) -> CheckResult:
 
 def _not_checked(reason: str) -> CheckResult:
     return CheckResult(name=NAME, outcome="not_checked", reason=reason)
-
-
-def contract_of(ctx: Context) -> tuple[Contract, bool]:
-    """The contract, and whether it was inferred from two calls."""
-    second = ctx.second_example()
-    if ctx.dynamic_shapes is not None or second is None:
-        return contracts.declared(ctx.build(), ctx.example(), ctx.dynamic_shapes or {}), False
-    return contracts.inferred(ctx.build(), ctx.example(), second), True
 
 
 def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 
 import click
 
 from exportlint._version import __version__
 
+TRACEBACK = "EXPORTLINT_TRACEBACK"
 COMMANDS = {
     "report": "exportlint.cli.report",
     "check": "exportlint.cli.check",
@@ -29,6 +32,19 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a fault of exportlint itself is one line and status 2, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                raise
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            click.echo(f"exportlint: internal error: {words} (set {TRACEBACK}=1 to see where)", err=True)
+            sys.exit(2)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
