@@ -81,6 +81,10 @@ def tells_surroundings(emit):
     emit({"environment": dict(os.environ), "cwd": str(Path.cwd()), "path": sys.path, "argv": sys.argv})
 
 
+def tells_modules(emit):
+    emit({"modules": sorted(sys.modules)})
+
+
 def computes(emit):
     import torch
 

@@ -129,6 +129,11 @@ def test_a_job_sees_the_callers_surroundings(jobs, monkeypatch, tmp_path):
     assert said["path"][0] == str(tmp_path / "more")
 
 
+def test_no_job_pays_for_what_an_export_imports(jobs):
+    assert jobs.run("tells_modules").how == "done"
+    assert {"torch", "torch._dynamo", "torch.export"} <= set(jobs.said[0]["modules"])
+
+
 def test_a_parent_that_has_computed_can_be_forked(jobs):
     """OpenMP's threads do not live on in a child: a parallel region there would wait for them for ever."""
     import torch
