@@ -8,9 +8,9 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from exportlint.places import Place, of_traceback
+from exportlint.places import Place, is_users, of_traceback
 from exportlint.rules import catalogue
 
 if TYPE_CHECKING:
@@ -131,13 +131,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(str(e)) for e in _chain(error))
 
 
-def of_failure(error: BaseException, model: torch.nn.Module | None = None) -> Finding:
+def of_failure(error: BaseException, head: Place | None = None) -> Finding:
     """The finding for an exception that a capture raised.
 
-    The place is the innermost line that is not torch's; where there is none, the head of the model's ``forward``.
+    The place is the innermost line that is not torch's; where there is none, the head of the model.
     """
     rule, message = classify(error)
-    place = place_of(error) or (forward_of(model) if model is not None else None)
+    place = place_of(error) or head
     return finding(rule, message, place, evidence=words(error))
 
 
@@ -187,15 +187,21 @@ def words(error: BaseException) -> str:
 
 
 def forward_of(model: torch.nn.Module) -> Place | None:
-    """The head of the model's ``forward``; for a model of a library, of the class that the user wrote around it."""
+    """The head of the model's ``forward``; ``None`` for a model of torch's own."""
+    return definition_of(type(model).forward if "forward" not in vars(model) else model.forward)
+
+
+def definition_of(thing: Any) -> Place | None:
+    """The head of the definition of a function or class; ``None`` where it is not the user's, or has no source."""
     try:
-        function = inspect.unwrap(type(model).forward if "forward" not in vars(model) else model.forward)
-        file = inspect.getsourcefile(function)
-        lines, first = inspect.getsourcelines(function)
+        thing = inspect.unwrap(thing)
+        file = inspect.getsourcefile(thing)
+        lines, first = inspect.getsourcelines(thing)
     except (OSError, TypeError, ValueError):
         return None
-    head = next((i for i, line in enumerate(lines) if line.lstrip().startswith(("def ", "async def "))), 0)
-    return Place(file, first + head) if file else None
+    heads = ("def ", "async def ", "class ")
+    head = next((i for i, line in enumerate(lines) if line.lstrip().startswith(heads)), 0)
+    return Place(file, first + head) if file and is_users(file) else None
 
 
 def assignment_of(owner: type, attribute: str) -> Place | None:

@@ -17,6 +17,8 @@ Verdict = Literal["confirmed", "refuted", "not_exercised", "missed"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+# The checks, in the order in which they run and are shown.
+CHECKS = ("capture", "reload", "device", "shapes", "lint")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
 
 SCHEMA_VERSION = 1

@@ -76,7 +76,7 @@ def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
         narrowed = narrowing.of_refusal(ctx.guards, error)
         if narrowed:
             return narrowed
-    return (blame.of_failure(error, ctx.build()),)
+    return (blame.of_failure(error, ctx.head()),)
 
 
 def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
@@ -100,7 +100,7 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     )
     if difference is not None:
         message = "the program returns something else than the eager model for the example that it was captured from"
-        return _failed((blame.finding("EXP004", message, blame.forward_of(ctx.build()), evidence=str(difference)),))
+        return _failed((blame.finding("EXP004", message, ctx.head(), evidence=str(difference)),))
     return CheckResult(name=NAME, outcome="passed")
 
 
@@ -110,8 +110,8 @@ def _not_a_module(ctx: Context, error: Exception) -> Finding:
     state = {name.partition(".")[0] for name in model.state_dict(keep_vars=True)} | dict(model.named_children()).keys()
     taken = sorted(RESERVED_NAMES & state)
     if taken:
-        place = blame.assignment_of(type(model), taken[0]) or blame.forward_of(model)
+        place = blame.assignment_of(type(model), taken[0]) or ctx.head()
         message = f"the attribute {taken[0]!r} has a name that torch.fx keeps for itself"
         return blame.finding("EXP602", message, place, evidence=blame.words(error))
     message = "the captured program cannot be turned into a module"
-    return blame.finding("EXP003", message, blame.forward_of(model), evidence=blame.words(error))
+    return blame.finding("EXP003", message, ctx.head(), evidence=blame.words(error))

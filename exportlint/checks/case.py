@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from exportlint.findings import CHECKS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,7 +76,8 @@ class ModelCase:
 
     Raises:
         TypeError: When an argument is of the wrong kind.
-        ValueError: When the case has no name and none can be derived, or `expected_failures` lacks a reason.
+        ValueError: When the case has no name and none can be derived, or `expected_failures` lacks a reason or names
+            no check.
     """
 
     model: Any
@@ -110,6 +113,10 @@ class ModelCase:
             if not valid:
                 raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
         for check, reason in self.expected_failures.items():
+            if check not in CHECKS:
+                raise ValueError(
+                    f"expected_failures of case {self.name!r}: {check!r} is no check; known: {', '.join(CHECKS)}"
+                )
             if not isinstance(reason, str) or not reason.strip():
                 raise ValueError(f"expected_failures[{check!r}] of case {self.name!r} needs a reason")
 

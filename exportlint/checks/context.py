@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from exportlint import blame
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs, ModelCase, Tolerance
     from exportlint.findings import CheckResult
+    from exportlint.places import Place
     from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
 
@@ -180,6 +182,11 @@ class Context:
         if self.dynamic_shapes is not None or second is None:
             return contract.declared(self.build(), self.example(), self.dynamic_shapes or {}), False
         return contract.inferred(self.build(), self.example(), second), True
+
+    def head(self) -> Place | None:
+        """Where the model begins: the head of its ``forward``, or of the factory that makes a model of torch's own."""
+        model = self.build()
+        return blame.forward_of(model) or blame.definition_of(self.case.model)
 
     def program(self) -> ExportedProgram:
         """The program captured on CPU in torch's default mode, with the case's dynamic shapes.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "device"
 MOST_BAKED = 20
+_BACKWARD = "device_ready_queues_"  # torch's autograd engine starts no thread for a device that Python registers
 _BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=")
 
 
@@ -187,7 +188,8 @@ def _did_not_run(report: _Report, error: Exception) -> None:
         message = "a tensor that is not on the CPU is handed to numpy"
         report.add(blame.finding("EXP401", message, blame.place_of(error), evidence=blame.words(error)))
         return
-    report.unchecked = f"the second device cannot run the model: {blame.words(error)}"
+    why = "it has no backward pass" if _BACKWARD in str(error) else blame.words(error)
+    report.unchecked = f"the second device cannot run the model: {why}"
 
 
 def _compare(ctx: Context, report: _Report, provenance: Provenance, expected: Any, actual: Any) -> None:
@@ -230,7 +232,8 @@ def _export_there(ctx: Context, report: _Report) -> ExportedProgram | None:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         if provenance.blamed is None and not _mixed(error):
-            report.notes.append(f"the export on the second device fails: {blame.words(error)}")
+            if report.unchecked is None:
+                report.notes.append(f"the export on the second device fails: {blame.words(error)}")
             return None
         rule, message, place = _blame_origin(provenance.blamed, blame.place_of(error))
         report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))

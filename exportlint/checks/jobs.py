@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit
 
-# In the order in which they run. Each is a module of this package with NAME and run(ctx).
-CHECKS = ("capture", "reload", "device", "shapes", "lint")
-
 
 def list_cases(emit: Emit, target: str) -> None:
     """Send the names of the cases of a target, with what each expects to fail, or why it cannot be loaded."""

@@ -76,14 +76,14 @@ def _plain(leaf: Any) -> Any:
 
 def failed(ctx: Context, reason: str) -> CheckResult:
     """The result for a program that cannot be saved."""
-    found = blame.finding("EXP701", "the program cannot be saved", blame.forward_of(ctx.build()), evidence=reason)
+    found = blame.finding("EXP701", "the program cannot be saved", ctx.head(), evidence=reason)
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=(found,))
 
 
 def _suspect(ctx: Context) -> tuple[Finding, ...]:
     """The finding to report if the second half fails: at the class that the loader lacks, else at forward."""
     model = ctx.build()
-    place = _place_of_custom(ctx, model) or blame.forward_of(model)
+    place = _place_of_custom(ctx, model) or ctx.head()
     return (blame.finding("EXP701", "the saved program cannot be loaded without the model's source", place),)
 
 

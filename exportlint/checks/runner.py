@@ -25,7 +25,7 @@ from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
-from exportlint.findings import RED, CaseResult, CheckResult
+from exportlint.findings import CHECKS, RED, CaseResult, CheckResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +48,7 @@ class Options:
     """What the caller wants.
 
     Attributes:
-        checks: Names of the checks, in the order of `jobs.CHECKS`.
+        checks: Names of the checks, in the order of `findings.CHECKS`.
         examples: Examples that hypothesis draws for each case.
         devices: Devices for the check ``device``.
         timeout: Seconds of computing for one check.
@@ -56,7 +56,7 @@ class Options:
         isolation: Where the checks run.
     """
 
-    checks: tuple[str, ...] = jobs.CHECKS
+    checks: tuple[str, ...] = CHECKS
     examples: int = 20
     devices: tuple[str, ...] = ("second",)
     timeout: float = 300.0

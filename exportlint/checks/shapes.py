@@ -150,7 +150,7 @@ class Subject:
             place = guard.place
             message = f"the program refuses a call that the eager model accepts; it holds only while {guard.text}"
         else:
-            place = self._part(inputs) or node_place(self.program, fresh(inputs)) or blame.forward_of(self.model)
+            place = self._part(inputs) or node_place(self.program, fresh(inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
         return FaultError(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}")
 
@@ -160,7 +160,7 @@ class Subject:
         place = guard.place if guard is not None else self._part(inputs)
         rule = blame.size_rule(place) if place is not None else "EXP004"
         message = "the program returns something else than the eager model for another call"
-        return FaultError(rule, message, place or blame.forward_of(self.model), f"{said}: {difference}")
+        return FaultError(rule, message, place or self.ctx.head(), f"{said}: {difference}")
 
     def _part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""
@@ -274,7 +274,7 @@ def _refused(ctx: Context, error: Exception, guards: list[Guard], *, inferred: b
     """The result for a case whose export with these dynamic shapes fails."""
     if not inferred:
         return _not_checked("the model is not captured")
-    findings = narrowing.of_refusal(guards, error) or (blame.of_failure(error, ctx.build()),)
+    findings = narrowing.of_refusal(guards, error) or (blame.of_failure(error, ctx.head()),)
     reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings)
 
@@ -295,7 +295,7 @@ def _pin(subject: Subject, words: str, source: str, size: int) -> Finding:
     kinds = {id(g): narrowing.kind_of(g) for g in subject.guards}
     about = [g for g in subject.guards if source in g.sources.values() and g.place is not None]
     pins = [g for g in about if kinds[id(g)] == "pinned"] or [g for g in about if kinds[id(g)] in ("bound", "equal")]
-    place = pins[0].place if pins else blame.forward_of(subject.model)
+    place = pins[0].place if pins else subject.ctx.head()
     message = f"{words} should be dynamic and became the constant {size}"
     if not pins and size < 2:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"

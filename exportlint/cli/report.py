@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from exportlint.findings import CHECKS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -65,7 +67,6 @@ def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) 
 
 
 MOST_SECONDS = 1e7
-CHECKS = ("capture", "reload", "device", "shapes", "lint")
 
 
 @click.command()

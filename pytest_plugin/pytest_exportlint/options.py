@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exportlint.findings import CHECKS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# As in exportlint.checks, which is not imported before the first model is checked; a test holds them together.
-CHECKS = ("capture", "reload", "device", "shapes")
 ISOLATIONS = ("auto", "server", "fork", "none")
 LEAST_SECONDS = 1.0
 

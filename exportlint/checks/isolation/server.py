@@ -37,6 +37,7 @@ def main() -> None:
         return
     if not failures:
         Server(control).serve()
+        os._exit(0)  # nothing is left to do, and torch takes a second to tear itself down
 
 
 def preload() -> list[str]:
