@@ -316,6 +316,13 @@ def test_an_operator_that_the_second_device_cannot_do_is_not_checked(tmp_path):
     assert "aten::resize_ changed the sizes" in result["reason"]
 
 
+def test_a_backward_pass_is_not_checked(tmp_path):
+    text = model("return torch.func.grad(lambda t: (t * t).sum())(x)")
+    result = in_fork(lambda: check(load(text, tmp_path, "gradient")))
+    reason = "the second device cannot run the model: it has no backward pass"
+    assert (result["outcome"], result["reason"], alarms(result)) == ("not_checked", reason, [])
+
+
 def test_without_the_second_device_it_is_not_checked(tmp_path):
     def run(text, name):
         import torch

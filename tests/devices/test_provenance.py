@@ -107,6 +107,7 @@ def test_writes_into_tensors_outside_the_state_dict():
     assert place.line == line_of("write")
 
 
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_autocast_for_another_device_is_noted():
     def run(x):
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cuda", enabled=False):
