@@ -92,7 +92,7 @@ def test_lambda(export_check):
     assert export_check(lambda: Linear(), lambda: X, checks=["capture"]).name == "test_lambda"
 
 def test_library_model(export_check):
-    export_check(lambda: nn.LSTM(3, 4), (torch.ones(2, 5, 3),), checks=["capture"],
+    export_check(nn.LSTM(3, 4), (torch.ones(2, 5, 3),), checks=["capture"],
                  dynamic_shapes=({0: Dim("batch"), 1: Dim("time")},))
 
 def test_unknown_check(export_check):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_exportlint import options
 
-from exportlint.checks import jobs
+from exportlint import findings
 from exportlint.checks.runner import Isolation, Options
 
 pytest_plugins = ["pytester"]
@@ -18,7 +18,7 @@ def read(pytester, *arguments: str) -> options.Settings:
 
 
 def test_names_and_defaults_are_those_of_the_checks():
-    assert options.CHECKS == jobs.CHECKS
+    assert options.CHECKS == findings.CHECKS
     assert Isolation.__args__ == options.ISOLATIONS
     runner, ours = Options(), options.DEFAULTS
     assert (ours.checks, ours.examples, ours.timeout, ours.isolation) == (
