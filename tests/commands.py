@@ -76,7 +76,7 @@ def wait_until(condition, seconds: float, what: str) -> None:
 
 
 def line_of(path: Path, text: str) -> int:
-    """The number of the one line that holds, or ends in, the text."""
+    """The number of the one line that holds the text."""
     (number,) = [i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line]
     return number
 

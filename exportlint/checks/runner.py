@@ -75,9 +75,9 @@ class NamedCase:
 
     @property
     def label(self) -> str:
-        """``path/file.py``, with the name where the file holds more than one case."""
-        source = self.target.rpartition(":")[0] if self.target.endswith(f":{self.name}") else self.target
-        return source if self.alone and source == self.target else f"{source}:{self.name}"
+        """``path/file.py``, with the case's name where the file holds others too: a TARGET that stands for this case."""
+        source, chosen = loading.split(self.target)
+        return source if self.alone and chosen is None else f"{source}:{self.name}"
 
 
 @dataclass
