@@ -235,6 +235,9 @@ def main() -> int:
         "reductions": sorted(shaped(lambda given, result: not result.shape)),
         "keeps_shape": sorted(shaped(lambda given, result: result.shape == given.shape)),
         "modules": modules(),
+        "modules_with_parameters": [
+            name for name in modules() if hasattr(getattr(torch.nn, name.rpartition(".")[2]), "reset_parameters")
+        ],
         "module_keeps_shape": sorted(modules_that_keep_shape()),
     }
     temporary = output.with_suffix(".tmp")

@@ -61,6 +61,13 @@ PREDICATES = {
     "torch.overrides.has_torch_function_variadic": False,
     "torch.is_grad_enabled": None,
 }
+# Objects of other libraries that rules want to recognise by their methods.
+_MADE = {
+    "logging.getLogger": "logging.Logger",
+    "ctypes.CDLL": "ctypes.library",
+    "ctypes.cdll.LoadLibrary": "ctypes.library",
+}
+_PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 _HIGHER_ORDER = frozenset({
     "torch.utils.checkpoint.checkpoint", "torch.func.vmap", "torch.vmap", "torch.cond", "torch.func.grad",
@@ -190,8 +197,10 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
     space, _, short = name.rpartition(".")
     if name in facts().modules:
         return TorchModule(name, _parts(given))
-    if space in ("builtins", "math"):
-        handler = builtin_calls.call if space == "builtins" else _math
+    if name in _MADE or name in _PROGRESS:
+        return External(_MADE[name]) if name in _MADE else given.get(0) or UNKNOWN
+    handler = {"builtins": builtin_calls.call, "math": _math}.get(space)
+    if handler is not None:
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
         return _numpy(it, node, given, state)
@@ -282,12 +291,25 @@ def _method(it: Interpreter, node: cst.Call, callee: Method, given: Arguments, s
         result = _module_method(receiver, callee.name)
     elif isinstance(receiver, Array):
         result = receiver
+    elif isinstance(receiver, Class) and callee.name == "apply":
+        result = _applied(it, receiver, given, state)
     else:
         result = Static() if isinstance(receiver, (Const, Static)) else UNKNOWN
     _called(it, node, f".{callee.name}", receiver, given, result, state)
     if isinstance(receiver, Tensor) and callee.name.endswith("_") and isinstance(result, Tensor):
         _in_place(it, node, receiver, result, state)
     return result
+
+
+def _applied(it: Interpreter, receiver: Class, given: Arguments, state: State) -> Value:
+    """``Function.apply`` runs the static ``forward``, with a context before the arguments."""
+    entry = it.project.method(receiver.entry, "forward")
+    function = it.function(entry) if entry is not None else UNKNOWN
+    if not isinstance(function, Function):
+        return UNKNOWN
+    separate = it.project.method(receiver.entry, "setup_context") is not None
+    positional = given.positional if separate else (UNKNOWN, *given.positional)
+    return it.invoke(function, replace(given, positional=positional), state)
 
 
 def _in_place(it: Interpreter, node: cst.Call, receiver: Tensor, result: Tensor, state: State) -> None:

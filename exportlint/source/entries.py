@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.source.calls import annotated
+from exportlint.source.events import Given
 from exportlint.source.facts import facts
+from exportlint.source.fragments import Site
 from exportlint.source.parameters import Arguments, default, parameters
 from exportlint.source.state import Frame, State
 from exportlint.source.values import (
@@ -55,7 +57,17 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
         for i, value in enumerate(given.items)
     )
     named = keywords.items if isinstance(keywords, Dict) else ()
+    _tell_given(it, model, positional)
     run(it, model, Arguments(positional, {str(k): as_input(it, v, None, None) for k, v in named}))
+
+
+def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:
+    entry = it.project.method(model.cls, "forward")
+    fragment = it.fragment(entry.extent, id(entry)) if entry is not None else None
+    node = next((s for s in fragment.statements if isinstance(s, cst.FunctionDef)), None) if fragment else None
+    if node is not None and fragment is not None:
+        for parameter, value in zip(list(parameters(node))[1:], positional, strict=False):
+            it.emit(Given(Site(fragment, parameter.name), value))
 
 
 def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:

@@ -130,6 +130,13 @@ class Entered(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Given(Event):
+    """An example input of a model case, at the parameter of `forward` that takes it."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Defined(Event):
     """A module class under analysis, with what its ``__init__`` leaves on it.
 

@@ -43,6 +43,7 @@ class Facts:
     keeps_shape: frozenset[str]
     modules: dict[str, str]
     module_keeps_shape: frozenset[str]
+    modules_with_parameters: frozenset[str]
     module_bases: dict[str, frozenset[str]]
 
     def is_module(self, dotted: str) -> bool:
@@ -66,6 +67,7 @@ def facts() -> Facts:
         reductions=frozenset(table["reductions"]),
         keeps_shape=frozenset(table["keeps_shape"]),
         modules=table["modules"],
+        modules_with_parameters=frozenset(table["modules_with_parameters"]),
         module_keeps_shape=frozenset(table["module_keeps_shape"]),
         module_bases={package: frozenset(names) for package, names in bases["bases"].items()},
     )

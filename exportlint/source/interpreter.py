@@ -180,7 +180,9 @@ class Interpreter:
             elif callee == External("torch.jit.script"):
                 value = External("torch.jit.scripted")
             self.silent -= 1
-        return value if isinstance(value, (Function, External)) else plain
+        if isinstance(value, Function):
+            return Function(value.node, value.closure, value.owner, plain.entry)
+        return value if isinstance(value, External) else plain
 
     def invoke(self, function: Function, arguments: Arguments, state: State) -> Value:
         """The result of a call; changes of the heap are carried back into the state."""
@@ -193,7 +195,8 @@ class Interpreter:
         if arguments.key is not None and key in self.memo:
             return self.memo[key]
         closure = function.closure
-        if isinstance(function.owner, Instance) and function.owner.module:
+        forward = function.entry is not None and function.entry.name == "forward"
+        if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
         frame = Frame(closure.module, closure.fragment, closure.cls, function.owner)
         inner = State(frame, dict(closure.variables), state.heap)

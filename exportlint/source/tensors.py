@@ -184,10 +184,10 @@ def dimension(tensor: Tensor | None, arguments: Arguments, position: int) -> Val
 
 def size_of(tensor: Tensor | None, dim: int) -> Value:
     """The size of a dimension."""
-    if tensor is not None and tensor.dims is not None:
-        return tensor.dims[dim] if -len(tensor.dims) <= dim < len(tensor.dims) else UNKNOWN
     if tensor is not None and tensor.counted and dim == 0:
         return Number("size")
+    if tensor is not None and tensor.dims is not None:
+        return tensor.dims[dim] if -len(tensor.dims) <= dim < len(tensor.dims) else UNKNOWN
     return Size(dim=dim)
 
 
@@ -372,7 +372,7 @@ def _array(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argu
 
 def shape(tensor: Tensor) -> Value:
     """``tensor.shape``."""
-    if tensor.dims is not None:
+    if tensor.dims is not None and not tensor.counted:
         return Sequence(tensor.dims, kind="tuple")
     return Shape(tensor.counted)
 

@@ -30,6 +30,8 @@ class Example:
     count = 0
 
     def __init__(self, source: str) -> None:
+        if "torch.library" in source:
+            source = _own_namespace(source)
         # TorchDynamo remembers modules by name, so each gets a name of its own.
         Example.count += 1
         name = f"example_{Example.count}"
@@ -47,6 +49,11 @@ class Example:
         torch.manual_seed(5)
         with torch.no_grad():
             return pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, runner(*given))
+
+
+def _own_namespace(source: str) -> str:
+    """The source with its operators in a namespace of their own: an operator can be defined once in a process."""
+    return source.replace("example_", f"example_{Example.count}_")
 
 
 def same(left: Any, right: Any) -> bool:
@@ -71,7 +78,7 @@ def dynamic_shapes(first: tuple[Any, ...], second: tuple[Any, ...]) -> Any:
             return None
         return {i: torch.export.Dim.DYNAMIC for i in range(a.dim()) if a.shape[i] != b.shape[i]}
 
-    wanted = pytree.tree_map(dims, first, second)
+    wanted = tuple(dims(a, b) for a, b in zip(first, second, strict=True))
     return wanted if any(d for d in wanted if isinstance(d, dict)) else None
 
 
@@ -106,28 +113,32 @@ def exported(source: str, proof: str, *, strict: bool) -> tuple[str, str]:
         try:
             fresh = Example(source)
             program = torch.export.export(fresh.model, fresh.module.inputs(), dynamic_shapes=shapes, strict=strict)
+            example = fresh
         except Exception as error:
             return "specialises", repr(error)[:300]
-    return judged(source, proof, program, wanted)
+    return judged(example, program, wanted) or elsewhere(source, proof, program)
 
 
-def judged(source: str, proof: str, program: Any, wanted: tuple[Any, Any] | None) -> tuple[str, str]:
-    """What the program is worth beside the eager model."""
-    run = Example(source)
+def judged(example: Example, program: Any, wanted: tuple[Any, Any] | None) -> tuple[str, str] | None:
+    """What is wrong with the program beside the eager model, if anything is."""
     module = program.module()
     if wanted is None:
         return "breaks", "eager does not run"
     try:
-        found = run.call(module), run.call(module, "inputs2")
+        found = example.call(module), example.call(module, "inputs2")
     except Exception as error:
         return "specialises", repr(error)[:300]
-    if not same(found, wanted):
-        return "silent", f"{found} is not {wanted}"[:300]
+    if any(type(t).__name__ == "FakeTensor" for t in pytree.tree_leaves(found)):
+        return "breaks", "the program returns fake tensors"
+    return None if same(found, wanted) else ("silent", f"{found} is not {wanted}"[:300])
+
+
+def elsewhere(source: str, proof: str, program: Any) -> tuple[str, str]:
+    """Whether a program that is right here is right elsewhere, as far as the kind of proof asks for it."""
     if proof == "second device":
-        return on_second_device(source)
-    if proof == "reload":
-        return lowered(program)
-    return "fine", ""
+        named = [n for n in program.graph.nodes if "autocast" in str(n.target) and n.args[0] != "cpu"]
+        return ("unportable", f"{named} is for another device") if named else on_second_device(source)
+    return lowered(program) if proof == "reload" else ("fine", "")
 
 
 def on_second_device(source: str) -> tuple[str, str]:

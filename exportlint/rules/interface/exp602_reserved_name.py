@@ -7,7 +7,34 @@ Reports top-level submodules, parameters and buffers named `graph`, `code` or `m
 The export succeeds, but `ExportedProgram.module()` raises, so the program cannot be run from Python.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Defined
+from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RESERVED = ("graph", "code", "meta")
+
+
+def match(event: Defined) -> Iterator[Match]:
+    """The model has a submodule, parameter or buffer of a reserved name."""
+    for name in _RESERVED:
+        value, site = event.attributes.get(name), event.sites.get(name)
+        if event.top and site is not None and value is not None and any(_is_registered(v) for v in options(value)):
+            yield Match(site, f"`self.{name}` has a name that the exported program keeps for itself")
+
+
+def _is_registered(value: Value) -> bool:
+    if isinstance(value, Tensor):
+        return value.kept in ("parameter", "buffer")
+    return isinstance(value, TorchModule) or (isinstance(value, Instance) and value.module)
+
 
 RULE = Rule(
     code="EXP602",
@@ -16,4 +43,30 @@ RULE = Rule(
     rewrite="Rename the attribute.",
     severity="error",
     page=__doc__,
+    outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+    bad=example("def forward(self, x):\n    return self.graph(x)", init="self.graph = nn.Linear(4, 4)"),
+    good=example("def forward(self, x):\n    return x * self.graph", init="self.graph = 4"),
+    fixed=example("def forward(self, x):\n    return self.graph_(x)", init="self.graph_ = nn.Linear(4, 4)"),
+    near=(
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x + self.code", init="self.code = nn.Parameter(torch.ones(4))"
+            ),
+            good=example(
+                "def forward(self, x):\n    return x + self.node", init="self.node = nn.Parameter(torch.ones(4))"
+            ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x + self.meta", init='self.register_buffer("meta", torch.ones(4))'
+            ),
+            good=example(
+                "def forward(self, x):\n    return x + self.data", init='self.register_buffer("data", torch.ones(4))'
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="capture"),),
+    events=(Defined,),
+    match=match,
 )

@@ -1,13 +1,58 @@
 """# leaves-the-graph (EXP402)
 
 ## What it does
-Reports code under capture that needs real memory or another runtime: `data_ptr()`, foreign functions, threads.
+Reports code under capture that needs real memory or another runtime: `data_ptr()`, threads, copies by `copy.copy`,
+gradients taken inside of `forward`, foreign functions.
 
 ## Why it matters
 What happens there is not recorded: the capture fails, or the result of one call is kept for good.
 """
 
-from exportlint.rules.base import Rule
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called
+from exportlint.source.values import Tensor, is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_THREADS = frozenset({"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.thread.ThreadPoolExecutor"})
+_PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
+_GRADIENTS = frozenset({"torch.func.grad", "torch.func.grad_and_value"})
+_COPIES = frozenset({"copy.copy", "copy.deepcopy"})
+
+
+def match(event: Called) -> Iterator[Match]:
+    """A call that capture cannot follow."""
+    given = event.arguments[0] if event.arguments else None
+    text = f"`{event.site.text}`"
+    if event.name == ".data_ptr" and isinstance(event.receiver, Tensor):
+        yield Match(event.site, f"{text} asks for the address of a tensor, and a captured tensor has none")
+    elif event.name in _THREADS:
+        yield Match(event.site, f"{text} runs code in threads, which the capture does not see", "threads")
+    elif event.name in _COPIES and given is not None and is_tensor(given):
+        yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().")
+    elif event.name in _GRADIENTS:
+        yield Match(event.site, f"{text} takes a gradient inside of forward", "gradient")
+    elif event.name == "torch._shape_as_tensor":
+        yield Match(
+            event.site,
+            f"{text} reads the memory of a tensor",
+            "shape tensor",
+            "Use torch.tensor(x.shape, device=x.device).",
+        )
+    elif _is_untraced(event):
+        yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "untraced")
+
+
+def _is_untraced(event: Called) -> bool:
+    power = event.name == "builtins.pow" and bool(event.arguments) and is_tensor(event.arguments[0])
+    return power or event.name in _PROGRESS or event.name.startswith("ctypes.library.")
+
 
 RULE = Rule(
     code="EXP402",
@@ -16,4 +61,65 @@ RULE = Rule(
     rewrite="Move it out of forward, or replace it with a torch operator.",
     severity="error",
     page=__doc__,
+    outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+    variants={
+        "threads": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    with ThreadPoolExecutor(2) as pool:
+                        return sum(pool.map(lambda f: f(x), [torch.sin, torch.cos]))
+                """,
+                imports="from concurrent.futures import ThreadPoolExecutor",
+            ),
+        ),
+        "copy": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x.relu() + copy.copy(x)", imports="import copy"),
+        ),
+        "gradient": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example("def forward(self, x):\n    return torch.func.grad(lambda t: t.sin().sum())(x)"),
+        ),
+        "shape tensor": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return torch._shape_as_tensor(x).sum() + x"),
+        ),
+        "untraced": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return pow(x, 2)"),
+        ),
+    },
+    bad=example("def forward(self, x):\n    return x * 2 if x.data_ptr() % 2 else x + 1"),
+    good=example("def forward(self, x):\n    return x * 2 if x.element_size() % 2 else x + 1"),
+    fixed=example("def forward(self, x):\n    return x + 1"),
+    near=(
+        Near(
+            variant="copy",
+            bad=example("def forward(self, x):\n    return x.relu() + copy.deepcopy(x)", imports="import copy"),
+            good=example("def forward(self, x):\n    return x.relu() + copy.deepcopy(3)", imports="import copy"),
+        ),
+        Near(
+            variant="untraced",
+            bad=example(
+                "def forward(self, x):\n    for _ in tqdm(range(3), disable=True):\n        x = x * 2\n    return x",
+                imports="from tqdm import tqdm",
+            ),
+            good=example("def forward(self, x):\n    for _ in list(range(3)):\n        x = x * 2\n    return x"),
+        ),
+        Near(
+            variant="untraced",
+            bad=example(
+                "def forward(self, x):\n    return x * LIB.abs(-8)",
+                imports="import ctypes",
+                above='LIB = ctypes.CDLL("libc.so.6")',
+            ),
+            good=example("def forward(self, x):\n    return x * abs(-8)"),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="capture"),),
+    events=(Called,),
+    match=match,
 )

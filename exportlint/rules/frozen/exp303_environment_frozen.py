@@ -1,0 +1,99 @@
+"""# environment-frozen (EXP303)
+
+## What it does
+Reports reads of environment variables, clocks and Python's or numpy's random numbers in code that runs under capture.
+
+## Why it matters
+They are read once, while the model is captured. The program keeps what was read: the same time, the same random
+number, the same switch on every machine. TorchDynamo (strict export and `torch.compile`) refuses most of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called, Event, Indexed
+from exportlint.source.values import External
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+_CLOCKS = frozenset({
+    "time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time",
+    "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.date.today",
+})  # fmt: skip
+_TRACED = frozenset({"random.uniform", "random.randint", "random.randrange"})
+_RANDOM = frozenset({"random.random", "random.choice", "random.gauss", "random.normalvariate", "random.sample"})
+
+
+def match(event: Event) -> Iterator[Match]:
+    """Something outside of the model was read."""
+    if isinstance(event, Indexed) and event.value == External("os.environ"):
+        yield Match(event.site, f"`{event.site.text}` is read once, while the model is captured")
+    if not isinstance(event, Called):
+        return
+    text = f"`{event.site.text}` is read once, while the model is captured"
+    if event.name in _ENVIRONMENT:
+        yield Match(event.site, text)
+    elif event.name in _CLOCKS:
+        yield Match(event.site, text, "clock", "Pass the time in as a tensor.")
+    elif event.name in _RANDOM or event.name.startswith("numpy.random."):
+        yield Match(event.site, text, "random number", "Draw it with torch, or pass it in.")
+    elif event.name in _TRACED:
+        yield Match(event.site, text, "random range", "Draw it with torch, or pass it in.")
+
+
+_SWITCH = example("def forward(self, x):\n    return x * 2 if self.fast else x", init="self.fast = False")
+_READ = example(
+    'def forward(self, x):\n    return x * 2 if os.environ.get("EXAMPLE_SWITCH") else x',
+    imports="import os",
+    build='os.environ.pop("EXAMPLE_SWITCH", None)\nreturn Net().eval()',
+    inputs2='(os.environ.update(EXAMPLE_SWITCH="1"), torch.ones(2, 4))[1]',
+)
+
+RULE = Rule(
+    code="EXP303",
+    name="environment-frozen",
+    summary="A clock, a random number or an environment variable is read once and kept",
+    rewrite="Read it in __init__, or pass it in.",
+    severity="error",
+    page=__doc__,
+    outcomes=outcomes(export="silent", strict="silent", compiled="silent"),
+    variants={
+        "clock": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x * (time.perf_counter() % 1)", imports="import time"),
+        ),
+        "random number": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x * random.random()", imports="import random"),
+        ),
+        "random range": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="fine"),
+            bad=example("def forward(self, x):\n    return x + random.uniform(-2, 2)", imports="import random"),
+        ),
+    },
+    bad=_READ,
+    good=example("def forward(self, x):\n    return x + torch.rand_like(x) * 0"),
+    fixed=_SWITCH,
+    near=(
+        Near(
+            bad=_READ.replace('os.environ.get("EXAMPLE_SWITCH")', 'os.getenv("EXAMPLE_SWITCH")'),
+            good=_SWITCH.replace("self.fast = False", 'self.fast = bool(os.getenv("EXAMPLE_SWITCH_OFF"))').replace(
+                "import torch\n", "import os\n\nimport torch\n", 1
+            ),
+        ),
+        Near(
+            variant="random number",
+            bad=example("def forward(self, x):\n    return x * np.random.rand()", imports="import numpy as np"),
+            good=example("def forward(self, x):\n    return x * torch.rand(()) * 0"),
+        ),
+    ),
+    proof="surroundings",
+    observed_by=(Observer(check="state"),),
+    events=(Called, Indexed),
+    match=match,
+)

@@ -1,0 +1,74 @@
+"""# output-in-forward (EXP403)
+
+## What it does
+Reports `print`, logging and warnings in code that runs under capture.
+
+## Why it matters
+Both export modes run them once, while the model is captured, and are right otherwise. `torch.compile` with a whole
+graph refuses them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+
+
+def match(event: Called) -> Iterator[Match]:
+    """Something was printed or logged."""
+    space, _, name = event.name.rpartition(".")
+    logged = space in ("logging.Logger", "logging") and name in _LEVELS
+    if logged or event.name in ("builtins.print", "warnings.warn"):
+        yield Match(event.site, f"`{event.site.text}` writes while the model runs, and torch.compile refuses that")
+
+
+RULE = Rule(
+    code="EXP403",
+    name="output-in-forward",
+    summary="The model prints, logs or warns, which torch.compile refuses",
+    rewrite="Remove it, or guard it by `not torch.compiler.is_compiling()`.",
+    severity="warning",
+    page=__doc__,
+    outcomes=outcomes(export="fine", strict="fine", compiled="breaks"),
+    bad=example("def forward(self, x):\n    print(x.shape)\n    return x * 2"),
+    good=example('def forward(self, x):\n    if x.shape[1] != 4:\n        raise ValueError("four")\n    return x * 2'),
+    fixed=example(
+        "def forward(self, x):\n    if not torch.compiler.is_compiling():\n        print(x.shape)\n    return x * 2"
+    ),
+    near=(
+        Near(
+            bad=example(
+                'def forward(self, x):\n    LOG.info("in %s", x.shape)\n    return x * 2',
+                imports="import logging",
+                above="LOG = logging.getLogger(__name__)",
+            ),
+            good=example(
+                "def forward(self, x):\n    return x * 2",
+                imports="import logging",
+                above='LOG = logging.getLogger(__name__)\nLOG.debug("loaded")',
+            ),
+        ),
+        Near(
+            bad=example(
+                'def forward(self, x):\n    warnings.warn("odd", stacklevel=2)\n    return x * 2',
+                imports="import warnings",
+            ),
+            good=example(
+                'def forward(self, x):\n    if x.ndim == 5:\n        raise ValueError("odd")\n    return x * 2',
+                imports="import warnings",
+            ),
+        ),
+    ),
+    proof="capture",
+    observed_by=(Observer(check="compile"),),
+    events=(Called,),
+    match=match,
+)
