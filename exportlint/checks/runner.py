@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining
-from exportlint.checks import jobs, lint, reload, results
+from exportlint.checks import jobs, lint, loading, reload, results
 from exportlint.checks.context import Settings
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
@@ -75,7 +75,7 @@ class NamedCase:
 
     @property
     def label(self) -> str:
-        """``path/file.py``, with the case's name where the file holds others too: a TARGET that stands for this case."""
+        """A TARGET that stands for the case: ``path/file.py``, with its name where the file holds others too."""
         source, chosen = loading.split(self.target)
         return source if self.alone and chosen is None else f"{source}:{self.name}"
 
