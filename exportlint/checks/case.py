@@ -5,6 +5,7 @@ Importing this module imports no torch, so that a model file may import it at no
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ class _MethodFactory:
     def __call__(self) -> Any:
         from torch import nn
 
-        model = self.model if isinstance(self.model, nn.Module) else self.model()
+        model = copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
         if not callable(getattr(model, self.method, None)):
             raise AttributeError(f"{type(model).__name__} has no method {self.method!r}")
         model.forward = getattr(model, self.method)
