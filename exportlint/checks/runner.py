@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining
-from exportlint.checks import jobs, lint, loading, reload, results
+from exportlint.checks import jobs, lint, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
@@ -208,6 +208,10 @@ class Runner:
 
     def _run_here(self, job: Callable[[Emit], None], emit: Emit) -> Ending:
         """Run a job in a forked child, or in this process where that is asked for or forking is unsafe."""
+        try:
+            requirements.require_torch()
+        except requirements.MissingRequirementError as error:
+            raise LoadError(str(error)) from error
         if self.options.isolation != "none":
             unsafe = fork.why_unsafe()
             if unsafe is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_exportlint import options, requirements, session
+from pytest_exportlint import options, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +61,8 @@ class ExportCheck:
 
     def _runner(self) -> Runner:
         __tracebackhide__ = True
+        from exportlint.checks import requirements
+
         try:
             return session.runner(self._item.config)
         except requirements.MissingRequirementError as error:

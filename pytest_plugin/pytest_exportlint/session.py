@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_exportlint import options, requirements
+from pytest_exportlint import options
 
 if TYPE_CHECKING:
     from exportlint.checks.runner import Isolation, Runner
@@ -18,8 +18,10 @@ def runner(config: pytest.Config) -> Runner:
     """The runner of the session, made at the first call; its processes end with the session, also after Ctrl-C.
 
     Raises:
-        requirements.MissingRequirementError: When something that the checks need is not there.
+        MissingRequirementError: When something that the checks need is not there.
     """
+    from exportlint.checks import requirements
+
     if RUNNER not in config.stash:
         requirements.require()
         config.stash[RUNNER] = made = _make(config.stash[options.KEY])

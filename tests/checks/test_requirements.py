@@ -6,8 +6,9 @@ import sys
 
 import pytest
 import torch
-from pytest_exportlint import requirements
-from pytest_exportlint.requirements import MissingRequirementError
+
+from exportlint.checks import requirements
+from exportlint.checks.requirements import MissingRequirementError
 
 pytest_plugins = ["pytester"]
 
@@ -36,7 +37,7 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingRequirementError) as caught:
         requirements.require()
-    assert str(caught.value) == f"exportlint's fixtures need {name}: pip install 'exportlint[pytest]'"
+    assert str(caught.value) == f"the checks need {name}: pip install 'exportlint[pytest]'"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_broken_package_is_not_called_missing(monkeypatch, tmp_path, source, w
     monkeypatch.delitem(sys.modules, "hypothesis", raising=False)
     with pytest.raises(MissingRequirementError) as caught:
         requirements.require()
-    assert str(caught.value) == f"exportlint's fixtures need hypothesis, which cannot be imported: {words}"
+    assert str(caught.value) == f"the checks need hypothesis, which cannot be imported: {words}"
 
 
 def test_a_test_without_torch_fails_with_that_line(pytester):
@@ -60,6 +61,6 @@ def test_a_test_without_torch_fails_with_that_line(pytester):
     pytester.makepyfile("def test_model(export_check):\n    export_check(dict, name='model')")
     ran = pytester.runpytest_subprocess()
     ran.assert_outcomes(failed=1)
-    words = [text for text in ran.outlines if "exportlint's" in text]
-    assert words[0] == "exportlint's fixtures need torch: pip install 'exportlint[pytest]'"
+    words = [text for text in ran.outlines if "the checks need" in text]
+    assert words[0] == "the checks need torch: pip install 'exportlint[pytest]'"
     assert "another exception" not in ran.stdout.str()

@@ -130,9 +130,9 @@ class WorkerServer:
                 raise ServerError("the worker server ended before it was ready" if ready else "the worker server hangs")
             data += more
         answer = msgspec.json.decode(data)
-        if not answer["ready"]:
+        if answer["failure"] is not None:
             self._end()
-            raise ServerError("the worker server cannot import " + "; ".join(answer["failures"]))
+            raise ServerError(answer["failure"])
 
     def _end(self) -> None:
         if self._control is not None:

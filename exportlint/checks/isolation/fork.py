@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from exportlint.checks.isolation.server import preload
+from exportlint.checks import requirements
 from exportlint.checks.isolation.watch import Watch
 
 if TYPE_CHECKING:
@@ -37,8 +37,11 @@ def run(job: Callable[[Emit], None], limits: Limits, on_message: Emit) -> Ending
     One thread is all that the child may compute with: after a big operator of the parent, OpenMP's threads are gone in
     the child, and the next parallel region would wait for them for ever. What an export imports is imported here first,
     which costs two seconds once; else it would cost each child as much.
+
+    Raises:
+        MissingRequirementError: When torch is missing, broken or too old.
     """
-    preload()
+    requirements.require_torch()
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         parent = os.getpid()

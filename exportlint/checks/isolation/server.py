@@ -10,7 +10,6 @@ are killed.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import select
 import signal
@@ -20,34 +19,26 @@ from typing import Any
 
 import msgspec
 
+from exportlint.checks import requirements
 from exportlint.checks.isolation import child
 from exportlint.checks.isolation.job import Limits
-
-# torch.export pulls these in when it is first used, which costs a child two seconds.
-PRELOAD = ("torch", "torch._dynamo", "torch.export", "torch.export.passes", "torch.export._draft_export")
 
 
 def main() -> None:
     """Serve requests on the socket that is file descriptor ``argv[1]`` until it closes."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    failures = preload()
+    failure = None
     try:
-        control.sendall(msgspec.json.encode({"ready": not failures, "failures": failures}) + b"\n")
+        requirements.require_torch()
+    except requirements.MissingRequirementError as error:
+        failure = str(error)
+    try:
+        control.sendall(msgspec.json.encode({"failure": failure}) + b"\n")
     except OSError:  # the owner has gone
         return
-    if not failures:
+    if failure is None:
         Server(control).serve()
         os._exit(0)  # nothing is left to do, and torch takes a second to tear itself down
-
-
-def preload() -> list[str]:
-    """Import torch; the first that cannot be imported is reported, not swallowed."""
-    for name in PRELOAD:
-        try:
-            importlib.import_module(name)
-        except (Exception, SystemExit) as error:
-            return [f"{name}: {type(error).__name__}: {error}".splitlines()[0]]
-    return []
 
 
 class Server:

@@ -109,7 +109,7 @@ def test_a_torch_that_cannot_be_imported_is_reported(own, tmp_path, monkeypatch,
     with pytest.raises(ServerError) as caught:
         own.start()
     message = str(caught.value)
-    assert message.startswith("the worker server cannot import torch: ")
+    assert message.startswith("the checks need torch, which cannot be imported: ")
     assert words in message
     assert "\n" not in message
 

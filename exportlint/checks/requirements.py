@@ -7,6 +7,8 @@ import re
 
 OLDEST_TORCH = (2, 10)
 INSTALL = "pip install 'exportlint[pytest]'"
+# torch.export pulls these in when it is first used, which costs two seconds: once here, else in each child.
+TORCH = ("torch", "torch._dynamo", "torch.export", "torch.export.passes", "torch.export._draft_export")
 
 
 class MissingRequirementError(Exception):
@@ -16,19 +18,23 @@ class MissingRequirementError(Exception):
 def require() -> None:
     """Import what the checks need.
 
-    Children are forked from this process: what torch.export pulls in is imported here once, not in each of them.
-
     Raises:
         MissingRequirementError: When torch or hypothesis is missing, broken or too old.
     """
-    _import("torch")
     _import("hypothesis")
-    require_torch_version()
-    from exportlint.checks.isolation import server
+    require_torch()
 
-    failures = server.preload()
-    if failures:
-        raise MissingRequirementError(f"exportlint needs torch, of which a part cannot be imported: {failures[0]}")
+
+def require_torch() -> None:
+    """Import torch and what an export needs of it; no operator is run.
+
+    Raises:
+        MissingRequirementError: When torch is missing, broken, or older than `OLDEST_TORCH`.
+    """
+    _import("torch")
+    require_torch_version()
+    for name in TORCH:
+        _import(name)
 
 
 def require_torch_version() -> None:
@@ -51,12 +57,12 @@ def _import(name: str) -> None:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name == name:
-            raise MissingRequirementError(f"exportlint's fixtures need {name}: {INSTALL}") from None
+            raise MissingRequirementError(f"the checks need {name}: {INSTALL}") from None
         raise _broken(name, error) from error
-    except Exception as error:  # a shared library that is missing is an OSError or a plain ImportError
+    except (Exception, SystemExit) as error:  # a shared library that is missing is an OSError or a plain ImportError
         raise _broken(name, error) from error
 
 
-def _broken(name: str, error: Exception) -> MissingRequirementError:
+def _broken(name: str, error: BaseException) -> MissingRequirementError:
     words = f"{type(error).__name__}: {error}".splitlines()[0]
-    return MissingRequirementError(f"exportlint's fixtures need {name}, which cannot be imported: {words}")
+    return MissingRequirementError(f"the checks need {name}, which cannot be imported: {words}")
