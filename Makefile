@@ -5,6 +5,10 @@ VENV_NEXT ?= .venv-next
 TORCH_NEXT ?= 2.14.1
 PYTEST_ARGS ?=
 
+# Other Pythons that are present: the linter is installed there without torch, and tested.
+LINT_VERSIONS ?= 3.10 3.13
+LINT_VENVS := $(foreach v,$(LINT_VERSIONS),$(if $(shell sh tests/find_python.sh $v),.venv-lint-$v/.installed))
+
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -17,7 +21,7 @@ help:  ## this list
 demo: $(VENV)/.installed-test  ## check the captioner and write readiness.html, readiness.md and readiness.json
 	$(BIN)/exportlint report fixtures/captioning --output readiness.html --output readiness.md --output readiness.json
 
-test: $(VENV)/.installed-test  ## run all tests (PYTEST_ARGS="-k shapes" for some)
+test: $(VENV)/.installed-test $(LINT_VENVS)  ## run all tests (PYTEST_ARGS="-k shapes" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-next: $(VENV_NEXT)/.installed-test  ## run all tests with the next torch, in an environment of its own
@@ -38,7 +42,7 @@ bench: $(VENV)/.installed-test  ## run benchmarks/bench_*.py
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 clean:  ## remove environments, caches and reports
-	rm -rf $(VENV) $(VENV_NEXT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV_NEXT) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f readiness.html readiness.md readiness.json
 	find exportlint pytest_plugin tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -46,6 +50,11 @@ clean:  ## remove environments, caches and reports
 $(VENV)/.installed-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$*]'
+	touch $@
+
+.venv-lint-%/.installed: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || "$$(sh tests/find_python.sh $*)" -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt -e .
 	touch $@
 
 $(VENV_NEXT)/.installed-test: pyproject.toml constraints.txt
