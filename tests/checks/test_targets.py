@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from exportlint.checks.targets import MissingTargetError, expand
+
+CONVENTION = "import nothing_of_this_is_run\n\ndef build():\n    pass\n\ndef inputs():\n    pass\n"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(files: dict[str, str | bytes]) -> None:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return write
+
+
+def test_a_folder_stands_for_its_files_with_cases_in_order(tree):
+    tree({
+        "m/b.py": CONVENTION,
+        "m/a.py": "from exportlint import ModelCase\n",
+        "m/sub/c.py": "import exportlint as e\nx = e.ModelCase\n",
+        "m/sub/d.py": "from exportlint.checks.case import export_case as mark\n",
+        "m/e.py": "build = make\ninputs = make\n",
+        "m/broken.py": "from exportlint import ModelCase\ndef f(:\n",
+    })  # fmt: skip
+    assert expand("m") == ["m/a.py", "m/b.py", "m/broken.py", "m/e.py", "m/sub/c.py", "m/sub/d.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\n",
+        "def build():\n    pass\n",
+        "def inputs():\n    pass\n",
+        "class A:\n    def build(self): ...\n    def inputs(self): ...\n",
+        "# ModelCase is mentioned here\n",
+        "'''A ModelCase, and export_case'''\n",
+        "def f():\n    def build(): ...\n    def inputs(): ...\n",
+        "def f(:\n",
+        b"\x00\xff",
+    ],
+)
+def test_files_without_cases_are_left_out(tree, text):
+    tree({"m/a.py": text, "m/b.py": CONVENTION})
+    assert expand("m") == ["m/b.py"]
+
+
+def test_folders_of_others_are_left_out(tree):
+    skipped = ["__pycache__", "node_modules", "site-packages", "build", "dist", ".git", ".venv"]
+    tree({f"m/{folder}/a.py": CONVENTION for folder in skipped})
+    tree({"m/env/pyvenv.cfg": "", "m/env/lib/a.py": CONVENTION, "m/.hidden.py": CONVENTION, "m/b.py": CONVENTION})
+    assert expand("m") == ["m/b.py"]
+
+
+def test_links_that_go_round_in_a_circle(tree, tmp_path):
+    tree({"m/a.py": CONVENTION})
+    (tmp_path / "m" / "again").symlink_to(tmp_path / "m")
+    assert expand("m") == ["m/a.py"]
+
+
+@pytest.mark.parametrize(
+    "target", ["a.py", "a.py:name", "./a.py", "odd:name.py", "shop", "shop.models", "shop.m:n", "json"]
+)
+def test_targets_that_are_taken_as_they_are(tree, target):
+    tree({"a.py": "", "odd:name.py": "", "shop.py": ""})
+    assert expand(target) == [target]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("missing.py", "missing.py does not exist"),
+        ("missing.py:name", "missing.py:name does not exist"),
+        ("no/folder", "no/folder does not exist"),
+        ("notes.txt", "notes.txt is no Python file"),
+        ("notes.txt:name", "notes.txt:name is no Python file"),
+        ("empty", "empty holds no model case: no ModelCase, no @export_case, no build() with inputs()"),
+        ("no_such_module", "no_such_module is neither a file, a folder nor a module that can be found"),
+        ("no_such.module:name", "is neither a file, a folder nor a module that can be found"),
+        ("what is this?", "is neither a file, a folder nor a module that can be found"),
+        ("", "'' is no target"),
+        (" ", "' ' is no target"),
+        (":", "is neither a file, a folder nor a module that can be found"),
+        ("a\0b", "is neither a file, a folder nor a module that can be found"),
+    ],
+)
+def test_targets_that_name_nothing(tree, target, words):
+    tree({"notes.txt": "text", "empty/a.py": "x = 1"})
+    with pytest.raises(MissingTargetError) as caught:
+        expand(target)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
