@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import collections
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exportlint.parity.compare import Difference, compare
+
+NAN, INF = float("nan"), float("inf")
+EPS32 = torch.finfo(torch.float32).eps
+Pair = collections.namedtuple("Pair", ["a", "b"])
+
+
+def t(*values, dtype=torch.float32):
+    return torch.tensor(values, dtype=dtype)
+
+
+SAME = [
+    (t(1.0, 2.0), t(1.0, 2.0)),
+    (t(1.0, NAN, INF, -INF), t(1.0, NAN, INF, -INF)),
+    (t(0.0), t(-0.0)),
+    (t(1.0, 1000.0), t(1.0, 1000.0 * (1 + 8 * EPS32))),
+    (t(1e-9, 1000.0), t(1e-5, 1000.0)),  # rounding error of a reduction is relative to its largest term
+    (t(1, 2, dtype=torch.int64), t(1, 2, dtype=torch.int64)),
+    (t(True, False, dtype=torch.bool), t(True, False, dtype=torch.bool)),
+    (t(1 + 2j, dtype=torch.complex64), t(1 + 2j, dtype=torch.complex64)),
+    (t(complex(NAN, 1), dtype=torch.complex64), t(complex(NAN, 1), dtype=torch.complex64)),
+    (torch.empty(0, 3), torch.empty(0, 3)),
+    (torch.tensor(1.5), torch.tensor(1.5)),
+    (torch.eye(3).to_sparse(), torch.eye(3).to_sparse()),
+    (torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse_csr()),
+    (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)),
+    (torch.ones(2, dtype=torch.float8_e4m3fn), torch.ones(2, dtype=torch.float8_e4m3fn)),
+    (torch.ones(2, 3).T, torch.ones(3, 2)),
+    (torch.ones(2, requires_grad=True), torch.ones(2)),
+    (torch.ones(2, device="meta"), torch.ones(2, device="meta")),
+    (None, None),
+    ((), ()),
+    ([1, "a", None, True, NAN], [1, "a", None, True, NAN]),
+    ({"a": t(1.0), "b": (t(2.0), 3)}, {"a": t(1.0), "b": (t(2.0), 3)}),
+    (Pair(t(1.0), 2), Pair(t(1.0), 2)),
+    ((t(1.0), 2), Pair(t(1.0), 2)),  # a reloaded program may not have the class
+]
+
+DIFFERENT = [
+    (t(1.0, 2.0), t(1.0, 3.0), "1 of 2 values differ, by at most 1"),
+    (t(1.0, NAN), t(1.0, 1.0), "NaN in other places"),
+    (t(1.0, 1.0), t(1.0, NAN), "NaN in other places"),
+    (t(NAN, 1.0), t(1.0, NAN), "NaN in other places"),
+    (t(1.0, INF), t(1.0, -INF), "infinities in other places"),
+    (t(1.0, INF), t(1.0, 3e38), "infinities in other places"),
+    (t(1.0, 3e38), t(1.0, INF), "infinities in other places"),
+    (t(NAN, 1.0), t(NAN, 2.0), "1 of 2 values differ, by at most 1"),
+    (t(INF, 1.0), t(INF, 2.0), "1 of 2 values differ, by at most 1"),
+    (t(0.0, 0.0), t(0.0, 1e-30), "1 of 2 values differ"),
+    (t(1.0), t(1.0, dtype=torch.float64), "torch.float32 in eager, torch.float64 in the program"),
+    (t(1, dtype=torch.int32), t(1, dtype=torch.int64), "torch.int32 in eager, torch.int64 in the program"),
+    (t(1.0), t(1.0, 1.0), "shape [1] in eager, [2] in the program"),
+    (torch.ones(1), torch.tensor(1.0), "shape [1] in eager, [] in the program"),
+    (torch.empty(0, 3), torch.empty(3, 0), "shape [0, 3] in eager, [3, 0] in the program"),
+    (t(1, 2, dtype=torch.int64), t(1, 3, dtype=torch.int64), "1 of 2 values differ"),
+    (t(2**53, dtype=torch.int64), t(2**53 + 1, dtype=torch.int64), "1 of 1 values differ"),
+    (t(True, dtype=torch.bool), t(False, dtype=torch.bool), "1 of 1 values differ"),
+    (t(1 + 2j, dtype=torch.complex64), t(1 - 2j, dtype=torch.complex64), "1 of 1 values differ, by at most 4"),
+    (torch.eye(3).to_sparse(), 2 * torch.eye(3).to_sparse(), "3 of 9 values differ"),
+    (torch.eye(3).to_sparse_csr(), 2 * torch.eye(3).to_sparse_csr(), "3 of 9 values differ"),
+    (torch.ones(2, dtype=torch.float8_e4m3fn), torch.zeros(2, dtype=torch.float8_e4m3fn), "2 of 2 values differ"),
+    (torch.ones(2), torch.ones(2, device="meta"), "a tensor without data"),
+    (t(1.0), 1.0, "a Tensor in eager, a float in the program"),
+    (1, 2, "1 in eager, 2 in the program"),
+    (1, True, "1 in eager, True in the program"),
+    (1, 1.0, "1 in eager, 1.0 in the program"),
+    (1.0, NAN, "1.0 in eager, nan in the program"),
+    ("a", None, "'a' in eager"),
+    ((t(1.0),), (t(1.0), t(1.0)), "1 outputs in eager, 2 in the program"),
+    ({"a": 1, "b": 2}, {"a": 1, "c": 2}, "the structure is"),
+    ([[1], [2, 3]], [[1, 2], [3]], "the structure is"),
+    ({"a": (1, t(1.0))}, {"a": (1, t(2.0))}, "output['a'][1]: 1 of 1 values differ"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "two"), SAME)
+def test_equal(one, two):
+    assert compare(one, two) is None
+
+
+@pytest.mark.parametrize(("one", "two", "words"), DIFFERENT)
+def test_different(one, two, words):
+    found = compare(one, two)
+    assert isinstance(found, Difference)
+    assert words in str(found)
+    assert "\n" not in str(found)
+
+
+def test_a_fake_tensor_holds_no_data():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(torch.ones(2))
+    assert "a tensor without data" in str(compare(torch.ones(2), fake))
+
+
+def test_a_tolerance_that_is_asked_for_replaces_the_derived_one():
+    one, two = t(1.0, 100.0), t(1.0, 100.1)
+    assert compare(one, two) is not None
+    assert compare(one, two, rtol=0.01) is None
+    assert compare(one, two, atol=0.2) is None
+    assert compare(one, two, atol=0.05) is not None
+    assert compare(t(1.0), t(1.0 + 4 * EPS32)) is None
+    assert compare(t(1.0), t(1.0 + 4 * EPS32), rtol=0.0, atol=0.0) is not None
+    assert compare(t(1.0, NAN), t(1.0, 1.0), rtol=10.0, atol=10.0) is not None
+    assert compare(t(1.0, INF), t(1.0, 1.0), rtol=10.0, atol=10.0) is not None
+
+
+def test_the_worst_difference_is_told():
+    found = compare(t(1.0, 2.0, 3.0), t(1.0, 2.5, 1.0))
+    assert found is not None
+    assert found.worst == 2.0
+    assert math.isnan(compare(t(1.0), t(1.0, 2.0)).worst)
+
+
+values = st.floats(width=32) | st.sampled_from([NAN, INF, -INF, 0.0, -0.0])
+FLOATS = st.lists(values, min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FLOATS)
+def test_a_result_equals_itself(numbers):
+    assert compare(t(*numbers), t(*numbers)) is None
+    assert compare({"a": [t(*numbers)]}, {"a": [t(*numbers)]}) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(FLOATS, st.integers(0, 7), values)
+def test_a_value_that_is_really_another_is_seen(numbers, index, other):
+    index %= len(numbers)
+    finite = [abs(x) for x in numbers if math.isfinite(x)]
+    largest = max(finite, default=0.0)
+    one, two = t(*numbers), t(*numbers)
+    two[index] = other
+    a, b = float(one[index]), float(two[index])
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        assert compare(one, two) is None
+    elif not (math.isfinite(a) and math.isfinite(b)) or abs(a - b) > 1e-4 * largest:
+        assert compare(one, two) is not None
+
+
+@settings(max_examples=30, deadline=None)
+@given(FLOATS)
+def test_rounding_in_the_order_of_a_sum_is_no_difference(numbers):
+    finite = torch.tensor([x for x in numbers if abs(x) < 1e30] or [1.0])
+    forward, backward = finite.cumsum(0)[-1:], finite.flip(0).cumsum(0)[-1:]
+    scale = torch.cat([forward, finite.abs().sum().reshape(1)])
+    assert compare(scale, torch.cat([backward, scale[1:]])) is None
