@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import math
+import warnings
 
 import pytest
 import torch
@@ -19,6 +20,10 @@ def t(*values, dtype=torch.float32):
     return torch.tensor(values, dtype=dtype)
 
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    CSR = torch.eye(3).to_sparse_csr()  # torch warns that it is in beta
+
 SAME = [
     (t(1.0, 2.0), t(1.0, 2.0)),
     (t(1.0, NAN, INF, -INF), t(1.0, NAN, INF, -INF)),
@@ -32,9 +37,10 @@ SAME = [
     (torch.empty(0, 3), torch.empty(0, 3)),
     (torch.tensor(1.5), torch.tensor(1.5)),
     (torch.eye(3).to_sparse(), torch.eye(3).to_sparse()),
-    (torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse_csr()),
+    (CSR, CSR),
     (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)),
     (torch.ones(2, dtype=torch.float8_e4m3fn), torch.ones(2, dtype=torch.float8_e4m3fn)),
+    (t(1.0, dtype=torch.bfloat16), t(1.01, dtype=torch.bfloat16)),
     (torch.ones(2, 3).T, torch.ones(3, 2)),
     (torch.ones(2, requires_grad=True), torch.ones(2)),
     (torch.ones(2, device="meta"), torch.ones(2, device="meta")),
@@ -67,8 +73,10 @@ DIFFERENT = [
     (t(True, dtype=torch.bool), t(False, dtype=torch.bool), "1 of 1 values differ"),
     (t(1 + 2j, dtype=torch.complex64), t(1 - 2j, dtype=torch.complex64), "1 of 1 values differ, by at most 4"),
     (torch.eye(3).to_sparse(), 2 * torch.eye(3).to_sparse(), "3 of 9 values differ"),
-    (torch.eye(3).to_sparse_csr(), 2 * torch.eye(3).to_sparse_csr(), "3 of 9 values differ"),
+    (CSR, 2 * CSR, "3 of 9 values differ"),
     (torch.ones(2, dtype=torch.float8_e4m3fn), torch.zeros(2, dtype=torch.float8_e4m3fn), "2 of 2 values differ"),
+    (t(1.0, dtype=torch.bfloat16), t(1.1, dtype=torch.bfloat16), "1 of 1 values differ"),
+    (t(1.0, dtype=torch.float16), t(1.01, dtype=torch.float16), "1 of 1 values differ"),
     (torch.ones(2), torch.ones(2, device="meta"), "a tensor without data"),
     (t(1.0), 1.0, "a Tensor in eager, a float in the program"),
     (1, 2, "1 in eager, 2 in the program"),
