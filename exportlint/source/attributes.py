@@ -150,7 +150,8 @@ def put(it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value
     slot = state.heap.get((base.key, name))
     old = slot.value if slot is not None else initial
     old = UNKNOWN if old is None else old
-    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, "set")
+    guard = state.frame.guards[-1] if state.frame.guards else None
+    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, "set", guard=guard)
     it.write((base.key, name), change, state)
 
 

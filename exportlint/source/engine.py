@@ -11,6 +11,7 @@ from exportlint.rules import catalogue
 from exportlint.rules.base import Mode, Outcomes, severity
 from exportlint.source import entries
 from exportlint.source.discover import discover
+from exportlint.source.events import Changed
 from exportlint.source.files import UnreadableError
 from exportlint.source.fragments import Fragment, Range
 from exportlint.source.interpreter import BudgetError, Interpreter
@@ -151,9 +152,11 @@ class _Run:
 
 def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, str, Range], tuple[Rule, Match]]) -> None:
     def listen(event: Event) -> None:
+        # What happens in another file is that file's to report: findings do not hang on who else is linted.
+        if event.site.fragment.source is not module.source and not isinstance(event, Changed):
+            return
         for rule in run.rules.get(type(event), ()):
             for match in rule.match(event) if rule.match is not None else ():
-                # Another file's findings are that file's: they do not hang on who else is linted.
                 if match.site.fragment.source is module.source:
                     found.setdefault((rule.code, match.variant, match.site.range), (rule, match))
 

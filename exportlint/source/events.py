@@ -105,6 +105,7 @@ class Changed(Event):
         old: The value before the call.
         how: ``set``, ``append`` (or another method that changes a container), ``item``.
         origin: Where ``__init__`` binds the attribute.
+        guard: The test of the ``if`` in which it happens.
     """
 
     owner: Instance | None
@@ -113,6 +114,7 @@ class Changed(Event):
     old: Value
     how: str
     origin: Site | None = None
+    guard: Site | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,10 +68,16 @@ def _attribute(it: Interpreter, node: cst.Attribute, state: State) -> Value:
 
 
 def _literal(it: Interpreter, node: cst.Integer | cst.Float | cst.Imaginary, state: State) -> Value:
+    return _evaluated(node.value, "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _evaluated(text: str, of: str) -> Value:
+    """The constant that a literal says."""
     try:
-        return Const(ast.literal_eval(node.value))
+        return Const(ast.literal_eval(text))
     except (ValueError, SyntaxError):
-        return Static()
+        return Static(of)
 
 
 def _string(it: Interpreter, node: cst.SimpleString | cst.ConcatenatedString, state: State) -> Value:
@@ -78,10 +85,7 @@ def _string(it: Interpreter, node: cst.SimpleString | cst.ConcatenatedString, st
         left, right = it.expression(node.left, state), it.expression(node.right, state)
         known = isinstance(left, Const) and isinstance(right, Const)
         return Const(left.value + right.value) if known else Static("str")  # type: ignore[attr-defined]
-    try:
-        return Const(ast.literal_eval(node.value))
-    except (ValueError, SyntaxError):
-        return Static("str")
+    return _evaluated(node.value, "str")
 
 
 def _formatted(it: Interpreter, node: cst.FormattedString, state: State) -> Value:

@@ -77,6 +77,7 @@ class Interpreter:
     changes: dict[Key, Changed] = field(default_factory=dict)
     reads: dict[Key, bool] = field(default_factory=dict)
     entered: set[ClassEntry] = field(default_factory=set)
+    constructing: list[ClassEntry] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     containers: dict[str, Changed] = field(default_factory=dict)
 
@@ -84,6 +85,7 @@ class Interpreter:
         """Begin anew with another class; what is known of definitions stays."""
         self.steps, self.silent = _STEPS, 0
         self.stack.clear()
+        self.constructing.clear()
         self.memo.clear()
         self.changes.clear()
         self.reads.clear()
@@ -189,7 +191,7 @@ class Interpreter:
         node = function.node
         if node in self.stack:
             return NOTHING  # what a recursion adds to the result is what the other paths return
-        if len(self.stack) >= _DEPTH:
+        if len(self.stack) >= _DEPTH or self._is_far(function, state):
             return UNKNOWN
         key = (function, arguments.key, self.version, bool(self.silent), function.closure)
         if arguments.key is not None and key in self.memo:
@@ -210,6 +212,13 @@ class Interpreter:
         if arguments.key is not None:
             self.memo[key] = result
         return result
+
+    def _is_far(self, function: Function, state: State) -> bool:
+        """Whether a constructor reached this through another file's code, where little is said about attributes."""
+        if not self.constructing or function.entry is None or function.entry.name == "__init__":
+            return False
+        home = self.constructing[-1].module
+        return function.entry.module is not home and state.frame.module is not home
 
     def _run(self, node: cst.FunctionDef | cst.Lambda, inner: State) -> Value:
         if isinstance(node, cst.Lambda):
@@ -249,11 +258,13 @@ class Interpreter:
         inner = State(state.frame)
         self.silent += 1
         version = self.version
+        self.constructing.append(made.cls)
         try:
             function = self.function(entry, made)
             if isinstance(function, Function):
                 self.invoke(function, arguments, inner)
         finally:
+            self.constructing.pop()
             self.silent -= 1
             self.version = version
         for (key, name), slot in inner.heap.items():

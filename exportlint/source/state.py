@@ -45,6 +45,7 @@ class Frame:
     heaps: list[dict[Key, Slot]] = field(default_factory=list)
     loops: list[Exits] = field(default_factory=list)
     device_context: int = 0
+    guards: list[Site] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)

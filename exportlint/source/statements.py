@@ -206,6 +206,7 @@ def _global(it: Interpreter, node: cst.Global, state: State) -> None:
 
 def _if(it: Interpreter, node: cst.If, state: State) -> None:
     true, false = conditions.branch(it, node.test, state, "if")
+    state.frame.guards.append(it.site(node.test, state))
     if not true.dead:
         it.block(node.body.body, true)
     if node.orelse is not None and not false.dead:
@@ -213,6 +214,7 @@ def _if(it: Interpreter, node: cst.If, state: State) -> None:
             _if(it, node.orelse, false)
         else:
             it.block(node.orelse.body.body, false)
+    state.frame.guards.pop()
     state.become(join_states(true, false))
 
 

@@ -29,7 +29,8 @@ def match(event: Event) -> Iterator[Match]:
         sized = any(isinstance(v, Size) or (isinstance(v, Tensor) and v.sized) for v in options(change.value))
         if sized and change.how == "set":
             where = f"self.{change.name}" if change.owner is not None else change.name
-            yield Match(event.site, f"`{where}` keeps what was made for one size, and the next call reads it")
+            site = change.guard or event.site  # the test is what pins the dimension
+            yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")
     elif isinstance(event, Called) and event.name == "functools.lru_cache":
         keyed = sizes((*event.arguments, *event.keywords.values()))
         if keyed and the_tensor(event.result) is not None:
