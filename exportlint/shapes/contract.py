@@ -139,9 +139,19 @@ def _children(value: Any) -> list[tuple[Any, Any, str]]:
         return [(i, child, f".{name}") for i, (name, child) in enumerate(zip(value._fields, value, strict=True))]
     if isinstance(value, (list, tuple)):
         return [(i, child, f"[{i}]") for i, child in enumerate(value)]
-    if hasattr(value, "__dataclass_fields__"):
-        return [(name, getattr(value, name), f".{name}") for name in value.__dataclass_fields__]
-    return []
+    return _registered_children(value)
+
+
+def _registered_children(value: Any) -> list[tuple[Any, Any, str]]:
+    """The same for a class that is registered with torch, whose specification is a list in its order."""
+    from torch.utils import _pytree as pytree
+
+    node = pytree.SUPPORTED_NODES.get(type(value))
+    if node is None:
+        return []
+    if node.flatten_with_keys_fn is not None:
+        return [(i, child, str(key)) for i, (key, child) in enumerate(node.flatten_with_keys_fn(value)[0])]
+    return [(i, child, f"[{i}]") for i, child in enumerate(node.flatten_fn(value)[0])]
 
 
 def _of_child(spec: Any, key: Any) -> Any:
@@ -149,8 +159,6 @@ def _of_child(spec: Any, key: Any) -> Any:
         return spec.get(key)
     if isinstance(spec, (list, tuple)) and isinstance(key, int) and key < len(spec):
         return spec[key]
-    if hasattr(spec, "__dataclass_fields__") and isinstance(key, str):
-        return getattr(spec, key, None)
     return None
 
 
