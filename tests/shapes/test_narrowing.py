@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sympy
+import torch
+from commands import line_of
+from torch import nn
+from torch.export import Dim
+
+from exportlint.places import Place
+from exportlint.shapes import narrowing
+from exportlint.torch_hooks.guards import Guard, GuardLog
+
+HERE = Path(__file__)
+A, B = sympy.symbols("s0 s1", integer=True, positive=True)
+
+
+def guard(expression):
+    return Guard(expression, False, Place(str(HERE), 1), {"s0": "L['x'].size()[0]", "s1": "L['x'].size()[1]"})
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "words"),
+    [
+        (sympy.Eq(A, 4), "pinned", "this line pins a dynamic size to a constant: Eq(x.shape[0], 4)"),
+        (sympy.Eq(2 * A, 8, evaluate=False), "pinned", "this line pins a dynamic size to a constant"),
+        (A <= 8, "bounded", "this line bounds a dynamic size: x.shape[0] <= 8"),
+        (sympy.Eq(A, B), "equal", "this line makes two sizes equal: Eq(x.shape[0], x.shape[1])"),
+        (sympy.Eq(A * B, 12), "bound", "this line binds dynamic sizes"),
+        (sympy.Eq(A, 2 * B), "bound", "this line binds dynamic sizes"),
+        (A < B, "bound", "this line binds dynamic sizes: x.shape[0] < x.shape[1]"),
+        (sympy.Eq(sympy.Mod(A, 4), 0), "divisible", "this line binds dynamic sizes"),
+        (sympy.Ne(A, 4), "unequal", ""),
+    ],
+)
+def test_kinds_of_guards(expression, kind, words):
+    assert narrowing.kind_of(guard(expression)) == kind
+    if words:
+        assert narrowing.say(guard(expression)).startswith(words)
+
+
+class Pinning(nn.Module):
+    def forward(self, x):
+        return x + torch.arange(int(x.shape[1]))  # at: pin
+
+
+class Equal(nn.Module):
+    def forward(self, x):
+        return x + x.T  # at: equal
+
+
+class Divided(nn.Module):
+    def forward(self, x):
+        return x.view(x.shape[0], -1, 4).sum(-1)  # at: divide
+
+
+class Bounded(nn.Module):
+    def forward(self, x):
+        if x.shape[1] > 6:  # at: bound
+            return x[:, :6]
+        return x
+
+
+class Several(nn.Module):
+    def forward(self, x):
+        x = x + torch.ones(4, 1)  # at: rows
+        return x.view(-1, int(x.shape[1]))  # at: columns
+
+
+B4 = torch.ones(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "marks"),
+    [
+        (Pinning, B4, {"pin"}),
+        (Equal, B4, {"equal"}),
+        (Divided, torch.ones(3, 8), {"divide"}),
+        (Bounded, B4, {"bound"}),
+        (Several, B4, {"rows", "columns"}),
+    ],
+)
+def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, example, marks):
+    with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.export.export(model(), (example,), dynamic_shapes={"x": {0: Dim("a"), 1: Dim("b")}}, strict=False)
+    findings = narrowing.of_refusal(log.guards, caught.value)
+    assert {f.line for f in findings} == {line_of(HERE, f"# at: {mark}") for mark in marks}
+    assert {(f.rule, f.severity) for f in findings} == {("EXP301", "error")}
+    assert all(f.evidence and "\n" not in f.evidence for f in findings)
+
+
+def test_an_error_of_another_kind_is_not_about_narrowing():
+    assert narrowing.of_refusal([guard(sympy.Eq(A, 4))], ValueError("something else")) == ()

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from exportlint.checks.context import fresh
+from exportlint.shapes import strategies
+from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.strategies import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, Domain
+
+BATCH = Dim("batch", min=2, max=6)
+LENGTH = Dim("length", min=1, max=12)
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+class Captioner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(17, 4)
+
+    def forward(self, ids, mask, pairs, scale=1.0):
+        hidden = self.embed(ids) * mask.unsqueeze(-1)
+        return hidden.sum() * scale + pairs.sum(), pairs.view(-1, 2, pairs.shape[1]), pairs + hidden.sum()
+
+
+def example():
+    ids = torch.tensor([[3, 16, 5], [0, 1, 2], [9, 9, 9]])
+    return (ids, torch.ones(3, 3, dtype=torch.int64), torch.randn(6, 5)), {"scale": 2.0}
+
+
+SHAPES = {"ids": {0: BATCH, 1: LENGTH}, "mask": {0: BATCH, 1: LENGTH}, "pairs": {0: 2 * BATCH}, "scale": None}
+
+
+@pytest.fixture(scope="module")
+def captioner():
+    inputs = example()
+    program = torch.export.export(Captioner(), inputs[0], inputs[1], dynamic_shapes=SHAPES)
+    contract = declared(Captioner(), inputs, SHAPES)
+    domains = strategies.domains(Captioner(), contract, (fresh(inputs),), {})
+    return strategies.inputs(inputs, contract, granted(program), domains), program, domains
+
+
+def test_drawn_calls_lie_inside_the_contract(captioner):
+    strategy, program, _ = captioner
+    module = program.module()
+    sizes = set()
+
+    @QUICK
+    @given(strategy)
+    def check(drawn):
+        (ids, mask, pairs), kwargs = drawn.inputs
+        batch, length = ids.shape
+        assert 2 <= batch <= 6
+        assert 1 <= length <= 12
+        assert mask.shape == (batch, length)
+        assert pairs.shape == (2 * batch, 5)
+        assert kwargs == {"scale": 2.0}
+        assert (ids.dtype, mask.dtype, pairs.dtype) == (torch.int64, torch.int64, torch.float32)
+        assert 0 <= int(ids.min()) <= int(ids.max()) <= 16
+        assert set(mask.unique().tolist()) <= {0, 1}
+        assert (mask.sum(dim=1) > 0).all()
+        module(ids, mask, pairs, **kwargs)  # the program takes each of them
+        sizes.add((batch, length))
+        assert drawn.sizes["L['ids'].size()[1]"] == length
+        assert drawn.words[0].startswith(f"ids of shape [{batch}, {length}] (")
+
+    check()
+    assert len(sizes) > 10
+
+
+@pytest.mark.parametrize("wanted", [(2, 1), (6, 9)])
+def test_the_smallest_and_the_largest_sizes_are_drawn(captioner, wanted):
+    """The largest is the declared one, or else about twice that of the example."""
+    few = settings(max_examples=2000, deadline=None, database=None)
+    found = find(captioner[0], lambda drawn: tuple(drawn.inputs[0][0].shape) == wanted, settings=few)
+    assert found.inputs[0][2].shape == (2 * wanted[0], 5)
+
+
+def test_a_failure_shrinks_to_the_smallest_shape(captioner):
+    strategy = captioner[0]
+    found = find(
+        strategy, lambda drawn: drawn.inputs[0][0].shape[1] >= 5, settings=settings(deadline=None, database=None)
+    )
+    assert found.inputs[0][0].shape == (2, 5)
+    assert found.words[0] == "ids of shape [2, 5] (smallest)"
+    assert int(found.inputs[0][0].abs().sum()) == 0
+
+
+def test_drawing_leaves_the_example_as_it_is(captioner):
+    inputs = example()
+    before = [leaf.clone() for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    program, contract = captioner[1], declared(Captioner(), inputs, SHAPES)
+    strategy = strategies.inputs(inputs, contract, granted(program), captioner[2])
+
+    @settings(QUICK, max_examples=5)
+    @given(strategy)
+    def draw(drawn):
+        drawn.inputs[0][2].zero_()
+
+    draw()
+    assert all(map(torch.equal, before, [x for x in pytree.tree_leaves(inputs) if isinstance(x, torch.Tensor)]))
+
+
+def test_a_tensor_that_is_given_twice_stays_one():
+    class Twice(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    x = torch.randn(4, 3)
+    shapes = {"x": {0: BATCH}, "y": {0: BATCH}}
+    program = torch.export.export(Twice(), (x, x), dynamic_shapes=shapes)
+    strategy = strategies.inputs(((x, x), {}), declared(Twice(), ((x, x), {}), shapes), granted(program), {})
+
+    @settings(QUICK, max_examples=5)
+    @given(strategy)
+    def draw(drawn):
+        assert drawn.inputs[0][0] is drawn.inputs[0][1]
+        assert len(drawn.words) == 1
+
+    draw()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "domain", "kinds"),
+    [
+        (torch.float32, None, FLOAT_KINDS),
+        (torch.float64, Domain(0.0, 1.0), ("zeros", "uniform", "ones")),
+        (torch.bfloat16, None, FLOAT_KINDS),
+        (torch.complex64, None, FLOAT_KINDS),
+        (torch.bool, None, BOOLEAN_KINDS),
+        (torch.int64, Domain(0, 1, mask=True), BOOLEAN_KINDS),
+        (torch.int32, Domain(3, 9), INTEGER_KINDS),
+        (torch.uint8, Domain(0, 255), INTEGER_KINDS),
+        (torch.int64, Domain(-5, -5), INTEGER_KINDS),
+    ],
+)
+def test_contents_of_each_kind(dtype, domain, kinds):
+    seen = set()
+
+    @settings(QUICK, max_examples=60)
+    @given(st.data())
+    def draw(data):
+        shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=3)))
+        like = torch.zeros(2, dtype=dtype, requires_grad=dtype == torch.float32)
+        made, kind = strategies._tensor(data.draw, like, shape, domain, 4)
+        seen.add(kind)
+        assert made.shape == shape
+        assert made.dtype == dtype
+        assert made.requires_grad == like.requires_grad
+        assert bool(torch.isfinite(made.detach().to(torch.complex128)).all())
+        if domain is not None and made.numel():
+            assert domain.low <= float(made.min()) <= float(made.max()) <= domain.high
+
+    draw()
+    assert seen == set(kinds)
+
+
+def domains_of(model, args, declared_ranges=None, more=()):
+    contract = declared(model, (args, {}), None)
+    found = strategies.domains(model, contract, ((args, {}), *more), declared_ranges or {})
+    return {leaf.words: found.get(leaf.index) for leaf in contract.leaves}
+
+
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 4)
+        self.bag = nn.EmbeddingBag(7, 4)
+
+    def forward(self, ids, bag, steps, pixels, noise, attention_mask, flags):
+        return self.embed(ids[:, 1:]).sum() + self.bag(bag).sum() + steps.sum() + pixels.sum() + noise.sum()
+
+
+def test_domains():
+    args = (
+        torch.zeros(2, 4, dtype=torch.int64),
+        torch.zeros(2, 4, dtype=torch.int64),
+        torch.tensor([4, 9]),
+        torch.rand(2, 3),
+        torch.randn(2, 30),
+        torch.ones(2, 4, dtype=torch.int64),
+        torch.ones(2, dtype=torch.bool),
+    )
+    found = domains_of(Reads(), args)
+    assert found["ids"] == Domain(0, 10)  # a slice of it is what the embedding reads
+    assert found["bag"] == Domain(0, 6)
+    assert found["steps"] == Domain(4, 9)
+    assert found["pixels"] == Domain(0.0, 1.0)
+    assert found["noise"] is None
+    assert found["attention_mask"] == Domain(1, 1, mask=True)
+    assert found["flags"] is None
+    assert domains_of(Reads(), args, {"ids": (2, 3), "steps": (0, 99)})["ids"] == Domain(2, 3)
+    assert domains_of(Reads(), args, {"steps": (0, 99)})["steps"] == Domain(0, 99)
+
+
+def test_a_mask_of_ones_is_drawn_with_zeros():
+    seen = set()
+
+    @settings(QUICK, max_examples=30)
+    @given(st.data())
+    def draw(data):
+        made, _ = strategies._tensor(data.draw, torch.ones(2, 4, dtype=torch.int64), (2, 4), Domain(1, 1, mask=True), 2)
+        seen.update(made.flatten().tolist())
+
+    draw()
+    assert seen == {0, 1}
