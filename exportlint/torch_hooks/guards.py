@@ -5,7 +5,9 @@ torch keeps the guards of a program, but not their lines, and drops them when th
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,16 +42,12 @@ class Guard:
     @property
     def text(self) -> str:
         """The condition in the user's names, such as ``x.shape[1] <= 8``."""
-        text = str(self.expression)
-        for symbol, source in self.sources.items():
-            text = text.replace(symbol, user_words(source))
-        return text
+        words = {symbol: user_words(source) for symbol, source in self.sources.items()}
+        return re.sub(r"[A-Za-z_]\w*", lambda name: words.get(name[0], name[0]), str(self.expression))
 
 
 def user_words(source: str) -> str:
     """``x.shape[0]`` for torch's ``L['x'].size()[0]``."""
-    import re
-
     return re.sub(r"L\['(\w+)'\]", r"\1", source).replace(".size()", ".shape")
 
 
@@ -80,6 +78,7 @@ class GuardLog:
     def _hook(self) -> Any:
         original, guards = self._original, self.guards
 
+        @functools.wraps(original)  # with its signature, which `why_not` looks at while a log is open
         def log_guard(env: Any, prefix: str, g: Any, forcing_spec: bool) -> None:
             symbols = {str(symbol) for symbol in getattr(g, "free_symbols", ())}
             sources = {str(v): k for k, v in env.source_to_var.items() if str(v) in symbols}
