@@ -74,11 +74,24 @@ def _end_lines(file: str) -> dict[int, int]:
         return {}
     ends: dict[int, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and node.end_lineno is not None:
-            body = getattr(node, "body", None)
-            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
-            ends.update((line, last) for line in range(node.lineno, last + 1) if last > node.lineno)
+        first, last = _extent(node)
+        ends.update((line, last) for line in range(first, last + 1) if last > first)
     return ends
+
+
+def _extent(node: ast.AST) -> tuple[int, int]:
+    """First and last line of a simple statement or of the head of a compound one; no lines for other nodes."""
+    if not isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+        return 0, 0
+    children = getattr(node, "cases", None) or getattr(node, "body", None)
+    if isinstance(children, list) and children:
+        return _first_line(node), _first_line(children[0]) - 1
+    return _first_line(node), getattr(node, "end_lineno", None) or 0
+
+
+def _first_line(node: ast.AST) -> int:
+    line: int = node.pattern.lineno if isinstance(node, ast.match_case) else getattr(node, "lineno", 0)
+    return line
 
 
 @functools.cache
