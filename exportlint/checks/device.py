@@ -1,23 +1,25 @@
 """The check ``device``: does the model follow its inputs to another device, and what of that does the program bake?
 
 1. The model runs on the CPU, watched: what writes down a device that is not there, or makes a tensor without one?
-2. It runs on the second device, where tensors that stayed on the CPU meet those that moved. Such a meeting is repaired,
+2. It runs on the CPU while its tensors say that they are on cuda or mps: does the device decide what is computed?
+3. It runs on the second device, where tensors that stayed on the CPU meet those that moved. Such a meeting is repaired,
    so that one run lists all of them, and is blamed on the line that made the tensor. The numbers must be the CPU's.
-3. It is exported there: some code runs under capture only.
-4. Devices that follow the inputs in the source and are constants in the program are named, as information.
+4. It is exported on the second device: some code runs under capture only, and the programs must have one structure.
+5. That program runs there, and so does the CPU's, moved by `move_to_device_pass`, with the eager model's numbers.
+6. Devices that follow the inputs in the source and are constants in the program are named, as information.
 
 A tensor that stayed on the CPU and may, since it is 0-dim or an index, is portable and no finding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks.context import ModelError, call
-from exportlint.findings import SEVERITIES, CheckResult
-from exportlint.parity.compare import compare
+from exportlint.checks.device_branches import look_for_branches
+from exportlint.checks.device_report import Report, blame_origin
+from exportlint.checks.device_twin import difference, export_there, rerun, tensors
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
@@ -27,56 +29,32 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
-    from exportlint.devices.provenance import Origin, Provenance
+    from exportlint.devices.provenance import Provenance
     from exportlint.devices.second import Mismatch
-    from exportlint.findings import Finding
+    from exportlint.findings import CheckResult, Finding
     from exportlint.places import Place
 
-NAME = "device"
 MOST_BAKED = 20
 _BACKWARD = "device_ready_queues_"  # torch's autograd engine starts no thread for a device that Python registers
-_BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=")
-
-
-@dataclass
-class _Report:
-    """What the steps found so far; one finding for each rule and place."""
-
-    findings: dict[tuple[str, Any, Any], Finding] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    unchecked: str | None = None
-
-    def add(self, finding: Finding) -> None:
-        place = (finding.file, finding.line) if finding.line is not None else (finding.message, None)
-        self.findings.setdefault((finding.rule, *place), finding)
-
-    def alarmed(self) -> bool:
-        return any(finding.severity != "info" for finding in self.findings.values())
-
-    def result(self) -> CheckResult:
-        findings = sorted(self.findings.values(), key=lambda finding: SEVERITIES.index(finding.severity))
-        notes = tuple(self.notes)
-        if self.alarmed():
-            reason = f"{findings[0].place}: {findings[0].message}"
-            return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=notes)
-        outcome: Any = "passed" if self.unchecked is None else "not_checked"
-        return CheckResult(name=NAME, outcome=outcome, reason=self.unchecked, findings=tuple(findings), notes=notes)
 
 
 def run(ctx: Context, _: Callable[[CheckResult], None] | None = None) -> CheckResult:
     """Run the check. The process must be one of its own: the second device stays registered in it."""
-    report = _Report()
+    report = Report()
     watched = _on_the_cpu(ctx, report)
     if watched is None:
         return report.result()
-    twin = None
-    if _on_the_second_device(ctx, report, watched[1]):
-        twin = _export_there(ctx, report)
+    if not report.stuck():
+        look_for_branches(ctx, report)
+    there = _on_the_second_device(ctx, report, watched[1])
+    twin = export_there(ctx, report) if there is not None else None
     _what_is_baked(ctx, report, watched[0], twin)
+    if there and not report.stuck():
+        rerun(ctx, report, there, twin)
     return report.result()
 
 
-def _on_the_cpu(ctx: Context, report: _Report) -> tuple[Provenance, Any] | None:
+def _on_the_cpu(ctx: Context, report: Report) -> tuple[Provenance, Any] | None:
     """The watched run and its result; `None`, and a reason in the report, when the model does not run."""
     from exportlint.devices.kept import find_kept
     from exportlint.devices.provenance import Provenance
@@ -86,7 +64,7 @@ def _on_the_cpu(ctx: Context, report: _Report) -> tuple[Provenance, Any] | None:
         provenance = Provenance("cpu", find_kept(model))
         ctx.stage("eager run on the CPU")
         with provenance:
-            result = _tensors(call(model, inputs))
+            result = tensors(call(model, inputs))
     except Exception as error:
         cause = error.__cause__ or error if isinstance(error, ModelError) else error
         if blame.is_out_of_memory(cause):
@@ -103,27 +81,20 @@ def _on_the_cpu(ctx: Context, report: _Report) -> tuple[Provenance, Any] | None:
     return provenance, result
 
 
-def _tensors(result: Any) -> list[torch.Tensor]:
-    """The tensors of a result, caches and other objects included."""
-    from exportlint.devices.kept import tensors_in
-
-    return list(tensors_in(result))
-
-
 def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:
     evidence = None if written is None else f"written in place at {display_path(written.file)}:{written.line}"
     message = f"{where} is a tensor outside the state dict that forward writes to: the program does not keep it"
     return blame.finding("EXP203", message, place, evidence=evidence)
 
 
-def _autocasts(report: _Report, provenance: Provenance) -> None:
+def _autocasts(report: Report, provenance: Provenance) -> None:
     for device_type, place in provenance.autocasts:
         message = f"autocast is switched on for {device_type}, wherever the inputs are"
         report.add(blame.finding("EXP206", message, place))
 
 
-def _on_the_second_device(ctx: Context, report: _Report, expected: Any) -> bool:
-    """Whether an export there is worth while: the device is there and no fault was found."""
+def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[torch.Tensor] | None:
+    """The result there, empty where it is of no use; `None` where an export there is not worth while either."""
     from exportlint.devices import second
     from exportlint.devices.hooks import NAME as HOME
     from exportlint.devices.kept import find_kept
@@ -134,15 +105,16 @@ def _on_the_second_device(ctx: Context, report: _Report, expected: Any) -> bool:
         second.second_device()
     except second.SecondDeviceUnavailableError as error:
         report.unchecked = str(error)
-        return False
+        return None
     model = second.move_module(ctx.build())
     inputs = second.to_second(ctx.example())
     provenance = Provenance(HOME, find_kept(model))
     ctx.stage("eager run on the second device")
+    actual: list[torch.Tensor] | Exception
     with second.policy("record", provenance.origin) as mismatches:
         try:
             with provenance:
-                actual = second.to_cpu(_tensors(call(model, inputs)))
+                actual = second.to_cpu(tensors(call(model, inputs)))
         except Exception as error:
             actual = error
     for mismatch in mismatches:
@@ -150,14 +122,15 @@ def _on_the_second_device(ctx: Context, report: _Report, expected: Any) -> bool:
     _autocasts(report, provenance)
     if isinstance(actual, Exception):
         _did_not_run(report, actual)
-    elif not report.alarmed():
-        _compare(ctx, report, provenance, expected, actual)
-    return not report.alarmed()
+        return None if report.stuck() else []
+    if report.stuck():
+        return None
+    return actual if _as_on_the_cpu(ctx, report, expected, actual) else []
 
 
 def _stayed(mismatch: Mismatch) -> Finding:
     """The finding for a tensor that stayed on the CPU, at the line that made or keeps it."""
-    rule, message, place = _blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
+    rule, message, place = blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
     used = mismatch.place
     evidence = f"{mismatch.operator} met a CPU tensor of shape {list(mismatch.shape)} on the second device"
     if used is not None and used != place:
@@ -165,22 +138,7 @@ def _stayed(mismatch: Mismatch) -> Finding:
     return blame.finding(rule, message, place, severity="warning", evidence=evidence)
 
 
-def _blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, Place | None]:
-    """The rule, the message and the place for a tensor of this origin."""
-    from exportlint.devices.kept import Kept
-
-    if isinstance(origin, Kept):
-        message = f"{origin.where} is a tensor outside the state dict: it stays on the CPU when the model moves"
-        return "EXP203", message, origin.place or used
-    if origin is None or origin.label == "followed":
-        return "EXP202", "a tensor that stayed on the CPU meets one that followed the inputs", used
-    if origin.label == "literal":
-        return "EXP201", f"`{origin.call}` puts the tensor on {origin.device}, wherever the inputs are", origin.place
-    what = f"`{origin.call}`" if "." in origin.call else origin.call
-    return "EXP202", f"{what} makes the tensor on the default device, wherever the inputs are", origin.place
-
-
-def _did_not_run(report: _Report, error: Exception) -> None:
+def _did_not_run(report: Report, error: Exception) -> None:
     """The model ran on the CPU and raises on the second device: its own fault only where that is certain."""
     if blame.is_out_of_memory(error):
         raise MemoryError from error
@@ -192,59 +150,22 @@ def _did_not_run(report: _Report, error: Exception) -> None:
     report.unchecked = f"the second device cannot run the model: {why}"
 
 
-def _compare(ctx: Context, report: _Report, provenance: Provenance, expected: Any, actual: Any) -> None:
-    """The numbers must be the CPU's, unless the CPU's differ from run to run."""
-    rtol, atol = (ctx.tolerance.rtol, ctx.tolerance.atol) if ctx.tolerance else (None, None)
-    difference = compare(expected, actual, rtol=rtol, atol=atol)
-    if difference is None:
-        return
-    again = _tensors(call(ctx.build(), ctx.example()))
-    if compare(expected, again, rtol=rtol, atol=atol) is not None:
+def _as_on_the_cpu(ctx: Context, report: Report, expected: Any, actual: Any) -> bool:
+    """The numbers must be the CPU's, unless the CPU's differ from run to run, or the device decides about them."""
+    differs = difference(ctx, expected, actual)
+    if differs is None:
+        return True
+    if report.has("EXP204"):
+        return False
+    again = tensors(call(ctx.build(), ctx.example()))
+    if difference(ctx, expected, again) is not None:
         report.notes.append("the result differs from run to run on the CPU, so the devices were not compared")
-        return
-    branches = [place for place in provenance.reads if any(word in place.source for word in _BRANCHES)]
-    if branches:
-        message = "the result on the second device is another one: something is decided by the device here"
-        report.add(blame.finding("EXP204", message, branches[0], evidence=str(difference)))
-    else:
-        report.unchecked = f"the result on the second device differs from the CPU's ({difference}), for no known reason"
+        return False
+    report.unchecked = f"the result on the second device differs from the CPU's ({differs}), for no known reason"
+    return False
 
 
-def _export_there(ctx: Context, report: _Report) -> ExportedProgram | None:
-    """Export on the second device; a meeting of devices that only tracing sees is a finding."""
-    from exportlint.devices.hooks import NAME as HOME
-    from exportlint.devices.kept import find_kept
-    from exportlint.devices.provenance import Provenance
-    from exportlint.devices.twin import export_on_second
-
-    try:
-        ctx.program()
-    except Exception:
-        report.notes.append("not exported on the second device, since the export on the CPU fails")
-        return None
-    model, (args, kwargs) = ctx.build(), ctx.example()
-    provenance = Provenance(HOME, find_kept(model), births=False)
-    ctx.stage("export on the second device")
-    try:
-        with provenance:
-            return export_on_second(model, args, kwargs)
-    except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        if provenance.blamed is None and not _mixed(error):
-            if report.unchecked is None:
-                report.notes.append(f"the export on the second device fails: {blame.words(error)}")
-            return None
-        rule, message, place = _blame_origin(provenance.blamed, blame.place_of(error))
-        report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
-    return None
-
-
-def _mixed(error: Exception) -> bool:
-    return "evice" in type(error).__name__ or "two different devices" in str(error) or "at least two dev" in str(error)
-
-
-def _what_is_baked(ctx: Context, report: _Report, provenance: Provenance, twin: ExportedProgram | None) -> None:
+def _what_is_baked(ctx: Context, report: Report, provenance: Provenance, twin: ExportedProgram | None) -> None:
     """Lines whose device follows the inputs and is a constant in the program that was captured on the CPU."""
     from exportlint.devices.twin import baked_places
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from exportlint import places
 from exportlint.devices import hooks
-from exportlint.devices.second import second_device
+from exportlint.devices.program import CHECKS, base_name, graph_modules, place_of
+from exportlint.devices.second import second_device, to_second
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,15 +19,20 @@ if TYPE_CHECKING:
     from exportlint.devices.provenance import Made
     from exportlint.places import Place
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_ASSERTS = frozenset({"_assert_tensor_metadata"})
 
+def export_on_second(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None
+) -> ExportedProgram:
+    """Export a model on the second device.
 
-def export_on_second(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
-    """Export a model on the second device, with the sizes of the example fixed.
+    While tracing, parameters, buffers and inputs are fake tensors of that device, so that nothing is computed; the
+    program is then given their numbers and can be run there. The model is changed.
 
-    Parameters, buffers and inputs become fake tensors of that device, so that
-    tracing computes nothing. The model is changed.
+    Args:
+        model: The model, on the CPU.
+        args: Positional arguments of the example call, on the CPU.
+        kwargs: Its keyword arguments.
+        dynamic_shapes: As for `torch.export.export`.
 
     Raises:
         Exception: What `torch.export.export` raises.
@@ -37,6 +41,7 @@ def export_on_second(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors: dict[int, torch.Tensor] = {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}
     tensors |= {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    numbers = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
     fakes = hooks.fake_copies(tensors, device)
     parameters = {id(p): torch.nn.Parameter(fakes[id(p)], requires_grad=False) for p in model.parameters()}
     for module in model.modules():
@@ -44,7 +49,26 @@ def export_on_second(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict
         module._buffers.update({n: b if b is None else fakes[id(b)] for n, b in module._buffers.items()})
     args, kwargs = pytree.tree_unflatten([fakes.get(id(leaf), leaf) for leaf in leaves], spec)
     with torch.no_grad():
-        return torch.export.export(model, args, kwargs, strict=False)
+        program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    _give_numbers(program, numbers)
+    return program
+
+
+def _give_numbers(program: ExportedProgram, numbers: dict[str, torch.Tensor]) -> None:
+    """Put real tensors of the second device in place of the fake ones; tied ones stay tied."""
+    parameters: dict[int, torch.nn.Parameter] = {}
+
+    def given(name: str, fake: Any) -> Any:
+        if name not in numbers:
+            return fake
+        if not isinstance(fake, torch.nn.Parameter):
+            return real[name]
+        key = id(real[name])
+        return parameters.setdefault(key, torch.nn.Parameter(real[name], requires_grad=False))
+
+    real = to_second(numbers)
+    for kept in (program._state_dict, program._constants):
+        kept.update({name: given(name, fake) for name, fake in kept.items()})
 
 
 def baked_places(program: ExportedProgram, calls: Iterable[Made], twin: ExportedProgram | None) -> list[Place]:
@@ -77,25 +101,19 @@ def baked_places(program: ExportedProgram, calls: Iterable[Made], twin: Exported
 
 def _nodes(program: ExportedProgram) -> Iterator[tuple[torch.fx.Node, Place]]:
     """The calls of the program and of its nested graphs, each with its innermost line that is the user's."""
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.nodes:
-                place = _place(node) if node.op == "call_function" else None
-                if place is not None:
-                    yield node, place
+    for module in graph_modules(program):
+        for node in module.graph.nodes:
+            place = place_of(node) if node.op == "call_function" else None
+            if place is not None:
+                yield node, place
 
 
 def _names_device(node: torch.fx.Node, device_type: str) -> bool:
     """Whether an argument of the node is a device of this type; 0-dim results, which are portable, do not count."""
-    if getattr(node.target, "__name__", "").partition(".")[0] in _ASSERTS:
+    if base_name(node) in CHECKS:
         return False
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor) and value.dim() == 0:
         return False
     leaves = pytree.arg_tree_leaves(*node.args, **node.kwargs)
     return any(isinstance(leaf, torch.device) and leaf.type == device_type for leaf in leaves)
-
-
-def _place(node: torch.fx.Node) -> Place | None:
-    frames = [(m["file"], int(m["line"])) for m in _FRAME.finditer(node.meta.get("stack_trace") or "")]
-    return places.of_frames(reversed(frames))

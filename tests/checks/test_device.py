@@ -170,6 +170,23 @@ KINDS = {
         model("if x.device.type == 'cpu':  # <-\n    return x * 2\nreturn x"),
         ("x.device.type == 'cpu'", "True"),
     ),
+    "branch on is_cuda": Kind(
+        "EXP204", model("if x.is_cuda:  # <-\n    return x.half().float()\nreturn x * 2"), ("x.is_cuda", "False")
+    ),
+    "branch decided earlier": Kind(
+        "EXP204",
+        model(
+            "d = x.device\non_mps = x.device.type == 'mps'  # <-\ny = x.to(d)\n"
+            "f = torch.float32 if on_mps else torch.float64\n"
+            "return x + torch.arange(4, dtype=f, device=y.device).float()"
+        ),
+        ("on_mps else torch.float64", "on_mps else torch.float32"),
+    ),
+    "branch at construction of a mask": Kind(
+        "EXP204",
+        model("low = -1.0 if x.device.type == 'cpu' else -2.0  # <-\nreturn x + torch.full_like(x, low)"),
+        ("else -2.0", "else -1.0"),
+    ),
     "under capture only": Kind(
         "EXP201",
         model("if torch.compiler.is_exporting():\n    return x + torch.ones(4, device='cpu')  # <-\nreturn x + 1"),
@@ -188,6 +205,24 @@ PORTABLE = {
     "autocast off": model("with torch.autocast('cuda', enabled=False):\n    return x * 2"),
     "copied over": model("y = x.clone()\ny.copy_(torch.ones(4))\nreturn y"),
     "device read": model("print(x.device, x.is_cuda)\nreturn x"),
+    "synchronised": model("if x.is_cuda:\n    torch.cuda.synchronize()\nreturn x"),
+    "moved where needed": model(
+        "if self.t.device != x.device:\n    self.t = self.t.to(x.device)\nreturn x + self.t", "self.t = torch.ones(4)"
+    ),
+    "cache by device": model(
+        "d = x.device\nif d not in self.c:\n    self.c[d] = torch.ones(4, device=d)\nreturn x + self.c[d]",
+        "self.c = {}",
+    ),
+    "device of a parameter": model(
+        "return x + torch.ones(4, device=next(self.parameters()).device)", "self.f = nn.Linear(4, 4)"
+    ),
+    "rotary embedding": model(
+        "d = x.device.type if x.device.type != 'mps' else 'cpu'\n"
+        "with torch.autocast(d, enabled=False):\n    return x.float() * 2"
+    ),
+    "fallback on mps": model(
+        "if x.device.type == 'mps':\n    return torch.where(x > 0, x, torch.zeros_like(x))\nreturn x.clamp(min=0)"
+    ),
     "noise": model("return x + torch.randn_like(x) + torch.rand(4, device=x.device)"),
 }
 
@@ -275,9 +310,12 @@ def test_what_follows_and_is_baked_is_information(results):
 
 
 def test_the_stages_are_announced(results):
-    assert results["good literal"]["stages"] == [
-        "build", "eager run on the CPU", "second device", "build", "eager run on the second device",
-        "build", "export", "build", "export on the second device",
+    stages = list(dict.fromkeys(results["portable device read"]["stages"]))
+    assert stages == [
+        "build", "eager run on the CPU", "eager run posing as cuda", "eager run posing as mps",
+        "second device", "eager run on the second device", "export", "export on the second device",
+        "run of the program on the CPU", "run of the program that was exported on the second device",
+        "move of the program to the second device", "run of the moved program",
     ]  # fmt: skip
 
 

@@ -1,0 +1,49 @@
+"""Part of the check ``device``: lines at which the device decides what is computed, found by posing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from exportlint import blame
+from exportlint.checks.context import call
+from exportlint.parity.compare import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.checks.context import Context
+    from exportlint.checks.device_report import Report
+    from exportlint.devices.posing import Branch
+    from exportlint.findings import Finding
+
+
+def look_for_branches(ctx: Context, report: Report) -> None:
+    """Run the model on the CPU while its tensors say that they are on another type of device."""
+    from exportlint.devices import posing
+
+    def fresh() -> Callable[[], Any]:
+        model = ctx.build()
+        return lambda: call(model, ctx.example())
+
+    for device_type in posing.TYPES:
+        ctx.stage(f"eager run posing as {device_type}")
+        for branch in posing.branches(fresh, device_type):
+            report.add(_decided(branch))
+
+
+def _decided(branch: Branch) -> Finding:
+    """A branch that changes the numbers, or computes what the device cannot, bites; another path alone does not."""
+    message = f"the device decides what is computed here: on {branch.device_type} it is something else"
+    bites = True
+    if branch.lacking is not None:
+        dtype = str(branch.lacking).removeprefix("torch.")
+        message += f", since {branch.device_type} has no {dtype}"
+    elif branch.run.error is None:
+        bites = compare(_leaves(branch.plain.result), _leaves(branch.run.result)) is not None
+    return blame.finding("EXP204", message, branch.place, severity="warning" if bites else "info", evidence=branch.what)
+
+
+def _leaves(result: Any) -> list[Any]:
+    from exportlint.devices.kept import tensors_in
+
+    return list(tensors_in(result))

@@ -1,0 +1,75 @@
+"""What the steps of the check ``device`` have found so far, and how a tensor's origin is blamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from exportlint.findings import SEVERITIES, CheckResult
+
+if TYPE_CHECKING:
+    from exportlint.devices.provenance import Origin
+    from exportlint.findings import Finding
+    from exportlint.places import Place
+
+NAME = "device"
+
+
+@dataclass
+class Report:
+    """What the steps found so far; one finding for each rule and place.
+
+    Attributes:
+        findings: The findings by rule and place.
+        notes: Further lines for a reader.
+        unchecked: Why the check could not be done to its end, if so.
+    """
+
+    findings: dict[tuple[str, Any, Any], Finding] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unchecked: str | None = None
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding; at a rule's place the worse stays, and the first of equals."""
+        place = (finding.file, finding.line) if finding.line is not None else (finding.message, None)
+        key = (finding.rule, *place)
+        known = self.findings.get(key)
+        if known is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
+            self.findings[key] = finding
+
+    def alarmed(self) -> bool:
+        """Whether a finding changes the outcome."""
+        return any(finding.severity != "info" for finding in self.findings.values())
+
+    def stuck(self) -> bool:
+        """Whether a tensor stays where it is, so that nothing more can be said of other devices."""
+        return any(f.severity != "info" and f.rule != "EXP204" for f in self.findings.values())
+
+    def has(self, rule: str) -> bool:
+        """Whether there is a finding of this rule."""
+        return any(finding.rule == rule for finding in self.findings.values())
+
+    def result(self) -> CheckResult:
+        """The result of the check."""
+        findings = sorted(self.findings.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+        notes = tuple(self.notes)
+        if self.alarmed():
+            reason = f"{findings[0].place}: {findings[0].message}"
+            return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=notes)
+        outcome: Any = "passed" if self.unchecked is None else "not_checked"
+        return CheckResult(name=NAME, outcome=outcome, reason=self.unchecked, findings=tuple(findings), notes=notes)
+
+
+def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, Place | None]:
+    """The rule, the message and the place for a tensor of this origin that stayed on the CPU."""
+    from exportlint.devices.kept import Kept
+
+    if isinstance(origin, Kept):
+        message = f"{origin.where} is a tensor outside the state dict: it stays on the CPU when the model moves"
+        return "EXP203", message, origin.place or used
+    if origin is None or origin.label == "followed":
+        return "EXP202", "a tensor that stayed on the CPU meets one that followed the inputs", used
+    if origin.label == "literal":
+        return "EXP201", f"`{origin.call}` puts the tensor on {origin.device}, wherever the inputs are", origin.place
+    what = f"`{origin.call}`" if "." in origin.call else origin.call
+    return "EXP202", f"{what} makes the tensor on the default device, wherever the inputs are", origin.place

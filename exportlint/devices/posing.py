@@ -1,0 +1,235 @@
+"""Branches on the device, found without one: runs on the CPU in which tensors say that they are elsewhere.
+
+A posing run computes on the CPU, while ``x.device``, ``x.is_cuda`` and their like answer as they would on another
+device; where the answer is used to make or move a tensor, the CPU takes its place. When the calls or the numbers then
+differ from the plain run's, something was decided by the device. Posing at one line at a time tells which line it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from exportlint import places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from exportlint.places import Place
+
+TYPES = ("cuda", "mps")
+_MOST_LINES = 16  # lines to pose at, one by one
+_CPU = torch.device("cpu")
+_FLAGS = {getattr(torch.Tensor, f"is_{kind}").__get__: kind for kind in ("cuda", "cpu", "mps", "xpu")}
+_DEVICE = torch.Tensor.device.__get__
+# Calls that move or lay out a tensor, or ask about it, and compute nothing.
+_NEUTRAL = frozenset(
+    {"cpu", "cuda", "mps", "xpu", "contiguous", "clone", "detach", "get_device", "is_contiguous", "is_floating_point"}
+    | {"size", "dim", "stride", "numel", "element_size", "is_complex", "__format__", "__repr__", "__len__", "__hash__"}
+)
+# Dtypes that a device type cannot hold.
+_LACKING = {"mps": frozenset({torch.float64, torch.complex128})}
+
+Call = tuple[str, tuple[str, ...], tuple[tuple[torch.dtype, torch.Size], ...]]
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run called, and how it ended.
+
+    Attributes:
+        calls: The torch functions: name, Python numbers among the arguments, dtypes and shapes of the results.
+        reads: The user's lines that asked for a device, in order.
+        result: What the model returned.
+        error: What it raised instead.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    reads: dict[Place, None] = field(default_factory=dict)
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line at which the device decides what is computed.
+
+    Attributes:
+        place: The line that asks for the device.
+        device_type: The type of device on which another path is taken.
+        what: The first thing that differs, in words.
+        plain: The run in which tensors told the truth.
+        run: The run in which only this line was told of the other device.
+        lacking: The dtype of the plain run's own path that the other device cannot hold, if there is one.
+    """
+
+    place: Place
+    device_type: str
+    what: str
+    plain: Run
+    run: Run
+    lacking: torch.dtype | None
+
+
+class _Posing(TorchFunctionMode):
+    """Notes the calls of a run; with a device type, answers questions for the device as tensors there would."""
+
+    def __init__(self, device_type: str | None, only: Place | None) -> None:
+        super().__init__()
+        self.run = Run()
+        self._device = None if device_type is None else torch.device(device_type, 0)
+        self._only = only
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer for the device, or carry the call out on the CPU."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "get_device"):
+            return self._answer(func, name, args)
+        if self._device is not None and self._named_in(name, args, kwargs):
+            args, kwargs = _without(self._device.type, args, kwargs)
+            if name == self._device.type:  # x.cuda()
+                func, args, kwargs = torch.Tensor.cpu, args[:1], {}
+        result = func(*args, **kwargs)
+        if name not in _NEUTRAL and not _only_moves(name, args, result):
+            self.run.calls.append((name, _numbers(args, kwargs), _results(result)))
+        return result
+
+    def _answer(self, func: Any, name: str, args: Any) -> Any:
+        value = func(*args)
+        if not (func == _DEVICE or func in _FLAGS or name == "get_device"):
+            return value
+        place = places.caller(sys._getframe(2))
+        if place is None:
+            return value
+        self.run.reads[place] = None
+        on_the_cpu = args[0].device.type == "cpu" if self._device is not None else False
+        if self._device is None or not on_the_cpu or self._only not in (None, place):
+            return value
+        if func == _DEVICE:
+            return self._device
+        return 0 if name == "get_device" else _FLAGS[func] == self._device.type
+
+    def _named_in(self, name: str, args: Any, kwargs: Any) -> bool:
+        wanted = self._device.type if self._device is not None else ""
+        leaves = [kwargs.get("device"), *(args[1:] if name in ("to", "type") else ()), *args]
+        return name == wanted or any(_is_device(leaf, wanted) for leaf in leaves)
+
+
+def _is_device(value: Any, device_type: str) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == device_type
+    return isinstance(value, str) and value.partition(":")[0] == device_type
+
+
+def _without(device_type: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments with the CPU in place of the device type."""
+    replaced: tuple[Any, Any] = pytree.tree_map_only(
+        (torch.device, str), lambda leaf: _CPU if _is_device(leaf, device_type) else leaf, (tuple(args), dict(kwargs))
+    )
+    return replaced
+
+
+def _numbers(args: Any, kwargs: Any) -> tuple[str, ...]:
+    """The Python numbers among the arguments."""
+    return tuple(repr(leaf) for leaf in pytree.arg_tree_leaves(*args, **kwargs) if isinstance(leaf, (int, float)))
+
+
+def _results(result: Any) -> tuple[tuple[torch.dtype, torch.Size], ...]:
+    leaves = [result] if isinstance(result, torch.Tensor) else pytree.tree_leaves(result)
+    return tuple((leaf.dtype, leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def _only_moves(name: str, args: Any, result: Any) -> bool:
+    """Whether the call is a conversion that kept the dtype."""
+    if name not in ("to", "type", "type_as"):
+        return False
+    return not isinstance(result, torch.Tensor) or result.dtype == args[0].dtype
+
+
+def watch(call: Callable[[], Any], device_type: str | None = None, only: Place | None = None) -> Run:
+    """Carry the call out twice and note what the second does: caches by device or length are filled by then.
+
+    Args:
+        call: Runs a model, always the same, under `torch.no_grad`.
+        device_type: What tensors say their device is; `None` for the truth.
+        only: The one line that is told so; `None` for every line.
+    """
+    mode = _Posing(device_type, only)
+    try:
+        with _posing_autocast(device_type), mode:
+            call()
+            mode.run = Run()
+            mode.run.result = call()
+    except MemoryError:
+        raise
+    except Exception as error:
+        mode.run.error = error
+    return mode.run
+
+
+@contextlib.contextmanager
+def _posing_autocast(device_type: str | None) -> Iterator[None]:
+    """Within it, autocast for the device type that is posed as is the CPU's."""
+    init = torch.autocast.__init__
+
+    def posing(self: Any, wanted: str, *args: Any, **kwargs: Any) -> None:
+        init(self, "cpu" if wanted == device_type else wanted, *args, **kwargs)
+
+    torch.autocast.__init__ = posing  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        torch.autocast.__init__ = init  # type: ignore[method-assign]
+
+
+def branches(fresh: Callable[[], Callable[[], Any]], device_type: str) -> list[Branch]:
+    """The lines at which a device of this type would change what is computed.
+
+    Args:
+        fresh: Makes a model and returns what runs it, under `torch.no_grad`.
+        device_type: ``cuda`` or ``mps``.
+    """
+    call = fresh()
+    plain, full = watch(call), watch(call, device_type)
+    if plain.error is not None or _difference(plain, full) is None:
+        return []
+    plain, found = watch(fresh()), []
+    if _difference(plain, watch(fresh())) is not None:
+        return []  # it differs from run to run
+    for place in list(full.reads)[:_MOST_LINES]:
+        run = watch(fresh(), device_type, place)
+        what = _difference(plain, run)
+        if what is not None:
+            found.append(Branch(place, device_type, what, plain, run, _lacking(plain, run, device_type)))
+    return found
+
+
+def _difference(plain: Run, other: Run) -> str | None:
+    """The first call that differs, in words; an error alone is none, since posing itself may have caused it."""
+    at = next((i for i, (a, b) in enumerate(zip(plain.calls, other.calls, strict=False)) if a != b), None)
+    if at is not None:
+        return f"{_words(plain.calls[at])} on the CPU, {_words(other.calls[at])} there"
+    if other.error is not None or len(plain.calls) == len(other.calls):
+        return None
+    longer = max(plain.calls, other.calls, key=len)
+    extra = _words(longer[min(len(plain.calls), len(other.calls))])
+    return f"{extra} {'on the CPU' if longer is plain.calls else 'there'} only"
+
+
+def _words(call: Call) -> str:
+    name, numbers, results = call
+    made = ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for dtype, shape in results)
+    return f"{name}({', '.join(numbers)}) -> {made}" if made else f"{name}({', '.join(numbers)})"
+
+
+def _lacking(plain: Run, other: Run, device_type: str) -> torch.dtype | None:
+    """A dtype that the device cannot hold and that only the CPU's path uses."""
+    used, avoided = ({dtype for call in run.calls for dtype, _ in call[2]} for run in (plain, other))
+    return next(iter((used - avoided) & _LACKING.get(device_type, frozenset())), None)

@@ -1,0 +1,200 @@
+"""Programs in a canonical form, in which two captures of one model are equal when they compute the same.
+
+Names, devices, nodes that only lay out memory, checks and dead code are left out. A node is known by what it computes:
+its operator, its constants and, in turn, the nodes that it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exportlint import places
+from exportlint.devices.second import to_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch.export import ExportedProgram
+
+    from exportlint.places import Place
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+# Operators that give back their first argument, laid out otherwise at most.
+_LAYOUT = frozenset({"contiguous", "clone", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy"})
+CHECKS = frozenset(
+    {
+        "_assert_tensor_metadata",
+        "_assert_scalar",
+        "_assert_async",
+        "sym_constrain_range",
+        "sym_constrain_range_for_size",
+    }
+)
+_LAYOUT_ARGUMENTS = frozenset({"memory_format", "layout", "pin_memory"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A live node of a program.
+
+    Attributes:
+        key: Equal for nodes that compute the same from the same.
+        node: The node.
+    """
+
+    key: int
+    node: torch.fx.Node
+
+    @property
+    def operator(self) -> str:
+        """The operator, such as ``aten.add.Tensor``."""
+        return str(self.node.target)
+
+
+def place_of(node: torch.fx.Node) -> Place | None:
+    """The innermost line of the node that is the user's."""
+    frames = [(m["file"], int(m["line"])) for m in _FRAME.finditer(node.meta.get("stack_trace") or "")]
+    return places.of_frames(reversed(frames))
+
+
+def base_name(node: torch.fx.Node) -> str:
+    """The operator without its namespace and overload; empty for what is no operator."""
+    return getattr(node.target, "__name__", "").partition(".")[0] if node.op == "call_function" else ""
+
+
+def graph_modules(program: ExportedProgram) -> Iterator[torch.fx.GraphModule]:
+    """The program's graph and its nested ones."""
+    return (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
+
+
+def canonical(program: ExportedProgram) -> list[Step]:
+    """The live steps of a program and of its nested graphs, in order, the calls only."""
+    signature = program.graph_signature
+    targets = {spec.arg.name: (spec.kind.name, spec.target) for spec in signature.input_specs}
+    inputs: dict[str, Any] = {}
+    for position, spec in enumerate(signature.input_specs):
+        kind, target = targets[spec.arg.name]
+        constant = program.constants.get(target) if target is not None else None
+        if kind == "CONSTANT_TENSOR" and isinstance(constant, torch.Tensor):
+            inputs[spec.arg.name] = (kind, _value(constant))
+        else:
+            inputs[spec.arg.name] = (kind, target or position)
+    steps: list[Step] = []
+    _walk(program.graph_module, inputs, steps)
+    return steps
+
+
+def _value(tensor: torch.Tensor) -> Any:
+    """What tells the numbers of a constant tensor; its shape only, where it holds none."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    tensor = to_cpu(tensor)
+    about = (str(tensor.dtype), tuple(tensor.shape))
+    if isinstance(tensor, FakeTensor) or tensor.device.type != "cpu" or tensor.is_sparse:
+        return about
+    return (*about, hash(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()))
+
+
+def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step]) -> int:
+    """Append the steps of the graph; returns the key of its output."""
+    keys: dict[torch.fx.Node, Any] = {}
+    live = _live(module.graph)
+    output = 0
+    for number, node in enumerate(n for n in module.graph.nodes if n in live):
+        if node.op == "placeholder":
+            keys[node] = inputs.get(node.name, ("placeholder", number))
+        elif node.op == "get_attr":
+            inner = getattr(module, str(node.target), None)
+            nested = isinstance(inner, torch.fx.GraphModule)
+            keys[node] = _walk(inner, {}, steps) if nested else str(node.target)  # type: ignore[arg-type]
+        elif node.op == "output":
+            output = hash(("output", *_arguments(node, keys)))
+        elif base_name(node) in _LAYOUT and isinstance(node.args[0], torch.fx.Node):
+            keys[node] = keys[node.args[0]]
+        else:
+            keys[node] = hash((str(node.target), *_arguments(node, keys)))
+            steps.append(Step(keys[node], node))
+    return output
+
+
+def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes that the output needs, and those that write into their arguments."""
+    live: set[torch.fx.Node] = set()
+    waiting = [node for node in graph.nodes if node.op in ("output", "placeholder") or _writes(node)]
+    while waiting:
+        node = waiting.pop()
+        if node not in live:
+            live.add(node)
+            waiting.extend(node.all_input_nodes)
+    return live
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    if node.op != "call_function" or base_name(node) in CHECKS:
+        return False
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _arguments(node: torch.fx.Node, keys: dict[torch.fx.Node, Any]) -> tuple[Any, ...]:
+    kwargs = {name: value for name, value in node.kwargs.items() if name not in _LAYOUT_ARGUMENTS}
+    args = node.args[1:] if str(node.target) == "wrap_with_autocast" else node.args  # the first is a device type
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    return (str(spec), *(_leaf(leaf, keys) for leaf in leaves))
+
+
+def _leaf(leaf: Any, keys: dict[torch.fx.Node, Any]) -> Any:
+    if isinstance(leaf, torch.fx.Node):
+        return keys[leaf]
+    if isinstance(leaf, torch.device):
+        return "device"
+    return repr(leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """Where two programs part.
+
+    Attributes:
+        ours: The first step of the first program that the second lacks.
+        theirs: The first step of the second program that the first lacks.
+    """
+
+    ours: Step | None
+    theirs: Step | None
+
+    @property
+    def words(self) -> str:
+        """What differs, in words."""
+        ours, theirs = (None if step is None else step.operator for step in (self.ours, self.theirs))
+        if ours == theirs:
+            return f"{ours} has other arguments"
+        return f"{ours or 'nothing'} in one program, {theirs or 'nothing'} in the other"
+
+    @property
+    def place(self) -> Place | None:
+        """The line of either step."""
+        return next((p for step in (self.ours, self.theirs) if step for p in [place_of(step.node)] if p), None)
+
+
+def unlike(ours: list[Step], theirs: list[Step]) -> Unlike | None:
+    """Where two canonical programs part; `None` when they are the same."""
+    left, right = Counter(step.key for step in ours), Counter(step.key for step in theirs)
+    if left == right:
+        return None
+    return Unlike(_first_beyond(ours, right), _first_beyond(theirs, left))
+
+
+def _first_beyond(steps: list[Step], known: Counter[int]) -> Step | None:
+    left = known.copy()
+    for step in steps:
+        left[step.key] -= 1
+        if left[step.key] < 0:
+            return step
+    return None

@@ -1,0 +1,140 @@
+"""Runs in which tensors say that they are elsewhere: what decides by the device is found at the line that asks."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from exportlint.devices.posing import TYPES, branches, watch
+
+
+def line_of(marker):
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {marker}"))
+
+
+class Fast(nn.Module):
+    def forward(self, x):
+        y = x.to(x.device)
+        return y.exp() if x.is_cuda else y * 2  # fast
+
+
+class Narrow(nn.Module):
+    def forward(self, x):
+        dtype = torch.float32 if x.device.type == "mps" else torch.float64  # narrow
+        return x.to(dtype).cumsum(0).to(x.dtype)
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls + torch.zeros(3, device=x.device)
+
+
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+
+    def forward(self, x):
+        if x.device not in self.kept:
+            self.kept[x.device] = torch.ones(3, device=x.device).cumsum(0)
+        return x + self.kept[x.device]
+
+
+TICKS = itertools.count()
+
+
+class Ticks(nn.Module):
+    def forward(self, x):
+        return (x + next(TICKS)).to(x.device)
+
+
+class Kernel(nn.Module):
+    def forward(self, x):
+        if x.device.type == "cuda":
+            raise RuntimeError("no kernel in this build")
+        return x
+
+
+class Everywhere(nn.Module):
+    def forward(self, x):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            y = x @ x.t()
+        made = [
+            torch.ones(2, 2, device=x.device),
+            torch.ones(2, 2).to(x.device),
+            torch.ones(2, 2, device=x.device.type),
+            torch.ones(2, 2).to(x.device.type, torch.float32),
+            x.new_ones(2, 2, device=x.device),
+            torch.empty_like(x[:, :2], device=x.device).fill_(x.get_device()),
+        ]
+        with torch.device(x.device):
+            made.append(torch.ones(2, 2))
+        return y + sum(made)
+
+
+X = torch.linspace(0.1, 1, 6).view(2, 3)
+
+
+def found(kind, device_type):
+    def fresh():
+        model = kind()
+        return lambda: model(X)
+
+    with torch.no_grad():
+        return branches(fresh, device_type)
+
+
+def test_another_path_is_found_at_the_line_that_asks():
+    (branch,) = found(Fast, "cuda")
+    assert (branch.place.line, branch.what) == (
+        line_of("fast"),
+        "mul(2) -> float32[2, 3] on the CPU, exp() -> float32[2, 3] there",
+    )
+    assert not torch.equal(branch.plain.result, branch.run.result)
+    assert found(Fast, "mps") == []
+
+
+def test_a_dtype_that_the_device_lacks_is_named():
+    (branch,) = found(Narrow, "mps")
+    assert (branch.place.line, branch.lacking) == (line_of("narrow"), torch.float64)
+    assert found(Narrow, "cuda") == []
+
+
+@pytest.mark.parametrize("device_type", TYPES)
+@pytest.mark.parametrize("kind", [Counts, Keeps, Ticks])
+def test_what_does_not_depend_on_the_device_is_silent(kind, device_type):
+    assert found(kind, device_type) == []
+
+
+def test_an_error_alone_is_no_branch():
+    assert found(Kernel, "cuda") == []
+    with torch.no_grad():
+        assert str(watch(lambda: Kernel()(X), "cuda").error) == "no kernel in this build"
+
+
+@pytest.mark.parametrize("device_type", TYPES)
+def test_the_cpu_takes_the_place_of_the_device(device_type):
+    with torch.no_grad():
+        run = watch(lambda: Everywhere()(X), device_type)
+    assert run.error is None
+    assert run.result.device == torch.device("cpu")
+    assert len(run.reads) == 8
+
+
+def test_one_line_alone_can_be_told():
+    with torch.no_grad():
+        plain = watch(lambda: Fast()(X))
+        place = next(place for place in plain.reads if place.line == line_of("fast"))
+        other = next(place for place in plain.reads if place != place.__class__(place.file, line_of("fast")))
+        assert watch(lambda: Fast()(X), "cuda", other).calls == plain.calls
+        assert watch(lambda: Fast()(X), "cuda", place).calls != plain.calls
