@@ -75,6 +75,12 @@ def wait_until(condition, seconds: float, what: str) -> None:
     pytest.fail(f"after {seconds} s: {what}")
 
 
+def marked(path: Path, mark: str) -> int:
+    """The number of the line that ends in the comment ``# at: MARK``."""
+    (number,) = [i for i, line in enumerate(path.read_text().splitlines(), 1) if line.endswith(f"# at: {mark}")]
+    return number
+
+
 def line_of(path: Path, text: str) -> int:
     """The number of the one line that holds the text."""
     (number,) = [i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line]

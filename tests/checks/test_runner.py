@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import line_of
+from commands import marked
 from torch import nn
 
 from exportlint import ModelCase
@@ -35,7 +35,7 @@ def tight():
 
 def at(mark: str) -> int:
     """The line of this file with this mark."""
-    return line_of(HERE, f"# at: {mark}")
+    return marked(HERE, mark)
 
 
 def check(result, name):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import sympy
 import torch
-from commands import line_of
+from commands import marked
 from torch import nn
 from torch.export import Dim
 
@@ -86,7 +86,7 @@ def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, exa
     with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
         torch.export.export(model(), (example,), dynamic_shapes={"x": {0: Dim("a"), 1: Dim("b")}}, strict=False)
     findings = narrowing.of_refusal(log.guards, caught.value)
-    assert {f.line for f in findings} == {line_of(HERE, f"# at: {mark}") for mark in marks}
+    assert {f.line for f in findings} == {marked(HERE, mark) for mark in marks}
     assert {(f.rule, f.severity) for f in findings} == {("EXP301", "error")}
     assert all(f.evidence and "\n" not in f.evidence for f in findings)
 

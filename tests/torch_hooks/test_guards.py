@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import line_of
+from commands import marked
 from torch import nn
 from torch.export import Dim
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -18,7 +18,7 @@ HERE = Path(__file__)
 
 def at(mark: str) -> int:
     """The line of this file with this mark."""
-    return line_of(HERE, f"# at: {mark}")
+    return marked(HERE, mark)
 
 
 class Narrowing(nn.Module):
