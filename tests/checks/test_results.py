@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exportlint.checks import results
+from exportlint.checks.isolation.job import Ending
+from exportlint.findings import CheckResult, Finding
+
+HERE = str(Path(__file__).resolve())
+TORCH = "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
+
+FATAL = f"""\
+model says something
+free(): invalid pointer
+Fatal Python error: Aborted
+
+Current thread 0x00007f10 (most recent call first):
+  File "{TORCH}", line 1747 in _call_impl
+  File "{HERE}", line 12 in forward
+  File "{HERE}", line 40 in main
+
+Thread 0x00007f11 (most recent call first):
+  File "{TORCH}", line 5 in wait
+""".splitlines()
+
+TRACEBACK = f"""\
+Traceback (most recent call last):
+  File "{HERE}", line 3, in outer
+    inner()
+  File "{HERE}", line 9, in inner
+    x @ y
+  File "{TORCH}", line 5, in matmul
+RuntimeError: shapes
+""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (FATAL, 12),
+        (TRACEBACK, 9),
+        ([*TRACEBACK, *FATAL], 12),
+        ([*FATAL[:5], FATAL[5]], None),
+        (["nothing of the kind"], None),
+        ([], None),
+        (["Stack (most recent call first):", f'  File "{HERE}", line 5 in f'], 5),
+        (['  File "relative.py", line 5, in f'], 5),
+    ],
+)
+def test_fatal_place(output, line):
+    place = results.fatal_place(tuple(output))
+    assert (place and place.line) == line
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (FATAL, "free(): invalid pointer"),
+        (FATAL[2:], "Fatal Python error: Aborted"),
+        (TRACEBACK, "RuntimeError: shapes"),
+        (["a", " ", "terminate called", "  what():  bad index", ""], "what():  bad index"),
+        (["Stack (most recent call first):", '  File "a.py", line 5 in f'], None),
+        ([], None),
+        (["", "  "], None),
+        (["x" * 1000], "x" * 300),
+    ],
+)
+def test_last_words(output, words):
+    assert results.last_words(tuple(output)) == words
+
+
+@pytest.mark.parametrize(
+    ("check", "stage", "ending", "outcome", "rule", "reason"),
+    [
+        ("capture", "build", Ending("signal", 11), "crashed", "EXP002", "was killed by SIGSEGV during the build"),
+        ("capture", "export", Ending("cpu"), "timed_out", "EXP003", "used up its CPU time during the export"),
+        ("shapes", "eager call", Ending("wall"), "timed_out", "EXP002", "did not end in time during the eager call"),
+        ("reload", "save", Ending("exit", 3), "crashed", "EXP701", "ended the process with status 3 during the save"),
+        ("device", None, Ending("lost"), "crashed", "EXP004", "was lost with its worker server"),
+        ("shapes", "drawing", Ending("memory", 86, ("no room",)), "crashed", "EXP004", "memory during the drawing: no room"),
+        ("capture", "export", Ending("signal", 999), "crashed", "EXP003", "was killed by signal 999"),
+    ],
+)  # fmt: skip
+def test_a_check_that_died(check, stage, ending, outcome, rule, reason):
+    result = results.of_death(check, stage, ending)
+    assert (result.name, result.outcome) == (check, outcome)
+    assert reason in result.reason
+    (finding,) = result.findings
+    assert (finding.rule, finding.severity) == (rule, "error")
+    assert (results.RAN_NOT in result.notes) == (check == "capture" and stage == "build")
+
+
+def finding(severity):
+    return Finding(rule="EXP301", severity=severity, message="m")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "severities", "red", "expected"),
+    [
+        ("failed", (), False, "known"),
+        ("crashed", (), False, "known"),
+        ("timed_out", (), False, "known"),
+        ("errored", (), False, "known"),
+        ("passed", ("warning",), False, "known"),
+        ("passed", ("info",), True, None),
+        ("passed", (), True, None),
+        ("not_checked", (), False, None),
+    ],
+)
+def test_expected_failures(outcome, severities, red, expected):
+    result = CheckResult(name="shapes", outcome=outcome, findings=tuple(map(finding, severities)))
+    marked = results.with_expectation(result, {"shapes": "known"})
+    assert (marked.red, marked.expected) == (red, expected)
+    if red:
+        assert marked.outcome == "failed"
+        assert marked.reason == "passes although it is expected to fail (known): remove the expectation"
+    assert results.with_expectation(result, {"capture": "known"}) == result
