@@ -91,6 +91,8 @@ def _of_torch_module(it: Interpreter, base: TorchModule, name: str, state: State
 
 def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Value:
     """An attribute of an object: bound in this call, by ``__init__``, by a property, or by its class."""
+    if base.module and name == "training":
+        return Const(False)  # what is exported is the model for inference
     initial = it.initial(base, name)
     key = (base.key, name)
     if key in state.heap or initial is not None:
@@ -99,8 +101,6 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
     if entry is not None:
         return _bound(it, entry, base, state)
     inherited = _class_attribute(it, base.cls, name, state)
-    if inherited is None and base.module and name == "training":
-        inherited = Const(False)
     if inherited is None and any(name in c.written for c in it.project.lineage(base.cls)[0]):
         inherited = it.read(key, UNKNOWN, state)
     return Method(base, name) if inherited is None else inherited
@@ -123,7 +123,7 @@ def _class_attribute(it: Interpreter, cls: ClassEntry, name: str, state: State) 
             if key not in it.globals:
                 it.globals[key] = UNKNOWN
                 it.globals[key] = it.statement_value(extent, name)
-            return it.globals[key]
+            return it.read((each, name), it.globals[key], state)
     return None
 
 
@@ -142,8 +142,12 @@ def _of_super(it: Interpreter, base: Super, name: str, state: State) -> Value:
     return Method(base.instance, name) if entry is None else it.function(entry, base.instance)
 
 
-def put(it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value, state: State) -> None:
+def put(
+    it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value, state: State, *, how: str = "set"
+) -> None:
     """Bind an attribute of an object."""
+    if isinstance(base, Class):
+        _put_on_class(it, base, node, name, value, state, how)
     if not isinstance(base, Instance):
         return
     initial = it.initial(base, name)
@@ -151,8 +155,15 @@ def put(it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value
     old = slot.value if slot is not None else initial
     old = UNKNOWN if old is None else old
     guard = state.frame.guards[-1] if state.frame.guards else None
-    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, "set", guard=guard)
+    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=guard)
     it.write((base.key, name), change, state)
+
+
+def _put_on_class(
+    it: Interpreter, base: Class, node: cst.CSTNode, name: str, value: Value, state: State, how: str
+) -> None:  # fmt: skip
+    change = Changed(it.site(node, state), None, f"{base.entry.name}.{name}", value, UNKNOWN, how)
+    it.write((base.entry, name), change, state)
 
 
 def at_home(value: Value, old: Value, name: str) -> Value:

@@ -60,7 +60,7 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
     if is_tensor(value):
         return Number(name, it.site(node, state))
     if isinstance(value, Array):
-        return Number("array", value.site)
+        return Number("array", value.site) if value.site is not None and not value.of_size else Static(name)
     if isinstance(value, Number):
         return value
     if isinstance(value, Const) and isinstance(value.value, (int, float)):
@@ -183,6 +183,8 @@ def _setattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
 def _text(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
     if given.positional:
         it.emit(Converted(it.site(node, state), given.positional[0], name))
+        if isinstance(given.positional[0], Number):
+            return given.positional[0]
     return Static("str")
 
 

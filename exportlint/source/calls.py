@@ -67,6 +67,16 @@ _MADE = {
     "ctypes.CDLL": "ctypes.library",
     "ctypes.cdll.LoadLibrary": "ctypes.library",
 }
+# What is read outside of the model, by what a rule calls it.
+_READINGS = {
+    **dict.fromkeys(("os.environ.get", "os.getenv"), "environment"),
+    **dict.fromkeys(("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns"), "clock"),
+    **dict.fromkeys(("time.monotonic", "time.process_time"), "clock"),
+    **dict.fromkeys(("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.date.today"), "clock"),
+    **dict.fromkeys(("random.random", "random.choice", "random.gauss", "random.sample"), "random number"),
+    **dict.fromkeys(("random.normalvariate", "random.betavariate", "random.expovariate"), "random number"),
+    **dict.fromkeys(("random.uniform", "random.randint", "random.randrange"), "random range"),
+}
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 _HIGHER_ORDER = frozenset({
@@ -197,8 +207,9 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
     space, _, short = name.rpartition(".")
     if name in facts().modules:
         return TorchModule(name, _parts(given))
-    if name in _MADE or name in _PROGRESS:
-        return External(_MADE[name]) if name in _MADE else given.get(0) or UNKNOWN
+    known = _elsewhere(it, node, name, given, state)
+    if known is not None:
+        return known
     handler = {"builtins": builtin_calls.call, "math": _math}.get(space)
     if handler is not None:
         return handler(it, node, short, given, state)
@@ -206,6 +217,16 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
         return _numpy(it, node, given, state)
     special = _torch(it, node, name, given, state) if space.startswith("torch") else None
     return tensors.call_function(it, node, name, given, state) if special is None else special
+
+
+def _elsewhere(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """What functions of other libraries, and of Python's, return that rules want to recognise."""
+    reading = "random number" if name.startswith("numpy.random.") else _READINGS.get(name)
+    if reading is not None:
+        return Number(reading, it.site(node, state))
+    if name in _MADE:
+        return External(_MADE[name])
+    return (given.get(0) or UNKNOWN) if name in _PROGRESS else None
 
 
 def _parts(given: Arguments) -> tuple[Value, ...]:
@@ -242,7 +263,7 @@ def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> V
         return arrays[0]
     if tensors_in(given.all):
         return Array(it.site(node, state))
-    return Array(it.site(node, state), of_size=True) if sizes(given.all) else UNKNOWN
+    return Array(it.site(node, state), of_size=True) if sizes(given.all) else Array()
 
 
 def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:

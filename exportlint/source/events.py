@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from exportlint.source.fragments import Site
     from exportlint.source.index import ClassEntry
-    from exportlint.source.values import Instance, Tensor, Value
+    from exportlint.source.values import Instance, Number, Tensor, Value
 
 Asker = Literal["if", "while", "assert", "conditional expression", "and/or", "not", "bool()", "in", "comprehension"]
 
@@ -122,6 +122,13 @@ class Carried(Event):
     """A `Changed` state that a later call reads before it is set again; reported once the whole call is known."""
 
     change: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Used(Event):
+    """A number that was read at `site` takes part in a computation with tensors."""
+
+    number: Number
 
 
 @dataclass(frozen=True, slots=True)

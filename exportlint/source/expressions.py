@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from exportlint.source import attributes, calls, conditions, subscripts, tensors
-from exportlint.source.events import Asked, Converted, Identified, Iterated
+from exportlint.source.events import Asked, Converted, Identified, Indexed, Iterated
 from exportlint.source.statements import assign, element
 from exportlint.source.values import (
     NONE,
@@ -21,6 +22,7 @@ from exportlint.source.values import (
     Closure,
     Const,
     Dict,
+    External,
     Function,
     Number,
     Sequence,
@@ -51,6 +53,7 @@ _ARITHMETIC: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
     cst.Modulo: operator.mod,
 }
 _LARGEST = 1 << 31
+_NUMBERS = re.compile(r"%[-+ #0-9.]*[dfgeEGiF]")
 _CONSTANTS = {"None": NONE, "True": Const(True), "False": Const(False), "Ellipsis": Const(...)}
 
 
@@ -138,19 +141,30 @@ def binary(
     it: Interpreter, node: cst.BinaryOperation | cst.AugAssign, left: Value, right: Value, state: State
 ) -> Value:
     """The value of an arithmetic operator."""
+    if isinstance(left, Const) and isinstance(left.value, str):
+        return _interpolated(it, node, left.value, right, state)
     if is_tensor(left) or is_tensor(right):
         return tensors.combine(it, node, (left, right), state)
     if isinstance(left, Const) and isinstance(right, Const):
         return _folded(node, left.value, right.value)
-    for kind in (Number, Size):
-        found = [v for v in (left, right) if isinstance(v, kind)]
-        if found and not any(isinstance(v, (Sequence, Unknown)) for v in (left, right)):
-            return derived(found)
+    found: list[Value] = [v for v in (left, right) if isinstance(v, Number)]
+    found = found or [v for v in (left, right) if isinstance(v, Size)]
+    if found and not any(isinstance(v, (Sequence, Unknown)) for v in (left, right)):
+        return derived(found)
     if isinstance(left, Sequence) or isinstance(right, Sequence):
         return _sequences(it, node, left, right, state)
-    if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
-        return Static()
-    return UNKNOWN
+    plain = isinstance(left, (Const, Static)) and isinstance(right, (Const, Static))
+    return Static() if plain else UNKNOWN
+
+
+def _interpolated(
+    it: Interpreter, node: cst.BinaryOperation | cst.AugAssign, template: str, right: Value, state: State
+) -> Value:
+    """``"%.2f" % value`` needs the number; ``"%s" % value`` does not."""
+    if isinstance(node.operator, (cst.Modulo, cst.ModuloAssign)) and _NUMBERS.search(template):
+        for value in right.items or () if isinstance(right, Sequence) else (right,):
+            it.emit(Converted(it.site(node, state), value, "format"))
+    return Static("str")
 
 
 def derived(found: list[Any]) -> Value:
@@ -259,16 +273,24 @@ def _compared(
             it.emit(Identified(it.site(node, state), left, right))
         return conditions.identity(left, right, isinstance(op, cst.Is))
     if isinstance(op, (cst.In, cst.NotIn)):
-        if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
-            it.emit(Asked(it.site(node, state), left, "in"))
-        return Static("bool")
+        return _contained(it, node, pair, state)
     if is_tensor(left) or is_tensor(right):
         return _of_tensors(it, node, pair, state)
     for kind in (Array, Number, Size):
-        for value, other in ((left, right), (right, left)):
-            if isinstance(value, kind):
-                return value if isinstance(value, Array) else Truth(value, other)
+        for side, other in ((left, right), (right, left)):
+            for value in options(side):
+                if isinstance(value, kind):
+                    return value if isinstance(value, Array) else Truth(value, other)
     return _static_comparison(op, left, right)
+
+
+def _contained(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:
+    left, right = pair
+    if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
+        it.emit(Asked(it.site(node, state), left, "in"))
+    elif isinstance(right, External):
+        it.emit(Indexed(it.site(node, state), right, left))
+    return Static("bool")
 
 
 def _of_tensors(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:
@@ -277,7 +299,13 @@ def _of_tensors(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value]
     return replace(tensors.combine(it, node, pair, state), boolean=True)
 
 
+_HALF = ("torch.float16", "torch.half", "torch.bfloat16")
+
+
 def _static_comparison(op: cst.BaseCompOp, left: Value, right: Value) -> Value:
+    half = any(isinstance(v, External) and v.name in _HALF for v in (left, right))
+    if half and Static("dtype") in (left, right) and isinstance(op, (cst.Equal, cst.NotEqual)):
+        return Const(isinstance(op, cst.NotEqual))  # models are taken to run in torch's default dtype
     if isinstance(left, Const) and isinstance(right, Const) and isinstance(op, (cst.Equal, cst.NotEqual)):
         return Const((left.value == right.value) is isinstance(op, cst.Equal))
     return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else Static("bool")

@@ -74,7 +74,7 @@ class Interpreter:
     functions: dict[int, Value] = field(default_factory=dict)
     memo: dict[object, Value] = field(default_factory=dict)
     version: int = 0
-    changes: dict[Key, Changed] = field(default_factory=dict)
+    changes: dict[Key, list[Changed]] = field(default_factory=dict)
     reads: dict[Key, bool] = field(default_factory=dict)
     entered: set[ClassEntry] = field(default_factory=set)
     constructing: list[ClassEntry] = field(default_factory=list)
@@ -300,7 +300,7 @@ class Interpreter:
         state.heap[key] = Slot(change.value, change.site)
         self.version += 1
         if not self.silent:
-            self.changes.setdefault(key, change)
+            self.changes.setdefault(key, []).append(change)
             self.emit(change)
 
     def container(self, change: Changed, kept_at: str) -> None:
@@ -311,8 +311,8 @@ class Interpreter:
 
     def finish(self) -> None:
         """Report the state that the run changed and that its next run would see."""
-        for key, change in self.changes.items():
-            if key in self.reads:
+        for key, changes in self.changes.items():
+            for change in changes if key in self.reads else ():
                 self.emit(Carried(change.site, change))
         for kept_at, change in self.containers.items():
             if kept_at in self.used and not isinstance(change.old, Tensor):

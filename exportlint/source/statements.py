@@ -56,12 +56,12 @@ def _element(value: Value) -> Value:
     return simple.get(type(value), UNKNOWN)
 
 
-def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State) -> None:
+def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State, how: str = "set") -> None:
     """Bind a target of an assignment, a loop or a ``with``."""
     if isinstance(target, cst.Name):
-        _assign_name(it, target, value, state)
+        _assign_name(it, target, value, state, how)
     elif isinstance(target, cst.Attribute):
-        attributes.put(it, it.expression(target.value, state), target, target.attr.value, value, state)
+        attributes.put(it, it.expression(target.value, state), target, target.attr.value, value, state, how=how)
     elif isinstance(target, cst.Subscript):
         _assign_item(it, target, value, state)
     elif isinstance(target, (cst.Tuple, cst.List)):
@@ -70,12 +70,12 @@ def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State) -> 
         assign(it, target.value, value, state)
 
 
-def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State) -> None:
+def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State, how: str) -> None:
     name = target.value
     state.variables[name] = value
     if name in state.frame.globals:
         old = it.global_value(state.frame.module, name, State(state.frame, {}, state.heap))
-        change = Changed(it.site(target, state), None, name, value, old, "set")
+        change = Changed(it.site(target, state), None, name, value, old, how)
         it.write((state.frame.module, name), change, state)
 
 
@@ -145,7 +145,16 @@ def _suite(it: Interpreter, node: cst.SimpleStatementSuite | cst.IndentedBlock, 
 def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
-        assign(it, target.target, value, state)
+        assign(it, target.target, value, state, "advance" if _reads(node.value, target.target) else "set")
+
+
+def _reads(node: cst.CSTNode, target: cst.CSTNode) -> bool:
+    """Whether an expression reads the attribute or name that is bound: the new value follows from the old one."""
+    if isinstance(target, cst.Attribute):
+        same = isinstance(node, cst.Attribute) and node.attr.value == target.attr.value
+    else:
+        same = isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value
+    return same or any(_reads(child, target) for child in node.children)
 
 
 def _annotated_assign(it: Interpreter, node: cst.AnnAssign, state: State) -> None:
@@ -165,11 +174,7 @@ def _augmented(it: Interpreter, node: cst.AugAssign, state: State) -> None:
         if isinstance(node.target, cst.Name):
             state.variables[node.target.value] = value
         return
-    if isinstance(node.target, cst.Attribute):
-        base = it.expression(node.target.value, state)
-        attributes.put(it, base, node.target, node.target.attr.value, value, state)
-    elif isinstance(node.target, cst.Name):
-        _assign_name(it, node.target, value, state)
+    assign(it, node.target, value, state, "advance")
 
 
 def _expression(it: Interpreter, node: cst.Expr, state: State) -> None:

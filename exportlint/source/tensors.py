@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exportlint.source.events import Met
+from exportlint.source.events import Met, Used
 from exportlint.source.facts import facts
 from exportlint.source.values import (
     NONE,
@@ -54,6 +54,7 @@ _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_nump
 
 def combine(it: Interpreter, node: cst.CSTNode, values: tuple[Value, ...], state: State) -> Tensor:
     """The tensor computed from these values together; reports tensors that meet others on their devices."""
+    use(it, values)
     found = [t for value in values for t in tensors(options(value))]
     strays = [t for t in found if t.placement in ("default", "literal") and t.scalar is False]
     follows = any(t.placement == "follows" for t in found)
@@ -72,6 +73,14 @@ def combine(it: Interpreter, node: cst.CSTNode, values: tuple[Value, ...], state
         fed=any(t.fed for t in found),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
     )
+
+
+def use(it: Interpreter, values: tuple[Value, ...]) -> None:
+    """Report numbers that take part in a computation with tensors."""
+    for value in values:
+        for option in options(value):
+            if isinstance(option, Number) and option.site is not None:
+                it.emit(Used(option.site, option))
 
 
 def _placement(found: list[Tensor], strays: list[Tensor], follows: bool) -> tuple[Placement, Site | None]:
@@ -100,12 +109,13 @@ def call_function(it: Interpreter, node: cst.CSTNode, name: str, arguments: Argu
     """The result of a function of torch; nothing known where the tables do not hold it."""
     known = facts()
     short = name.rpartition(".")[2]
-    if name in known.constructors:
+    if name in known.constructors or short == "from_numpy":
         return _made(it, node, short, arguments, state)
     operator = known.functions.get(name)
     if operator is None:
         return UNKNOWN
     given = [t for value in arguments.all for t in tensors(options(value))]
+    use(it, arguments.all)
     if operator.factory or (operator.device and not given):
         return _made(it, node, short, arguments, state)
     if operator.returns in ("bool", "number"):
@@ -165,6 +175,8 @@ def _results(operator: Operator, made: Tensor, short: str, arguments: Arguments,
         several = "dim" in arguments.keywords or arguments.get(-1, "as_tuple") == Const(True)
         several = several or (isinstance(second, (Const, Static)) and second != NONE)
         several = several or (short == "where" and len(arguments.all) == 1)
+    if short in ("unique", "unique_consecutive"):
+        several = any(keyword.startswith("return_") for keyword in arguments.keywords)
     if several:
         split = short in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes")
         dim = dimension(given[0] if given else None, arguments, 1 if short == "unbind" else 2) if split else UNKNOWN
@@ -205,6 +217,7 @@ def call_method(
         data = name in facts().data_dependent_value
         return Number(name, it.site(node, state)) if data else Static()
     if operator.device or name.startswith("new_"):
+        use(it, arguments.all)
         return _new(it, node, (receiver, name), arguments, state)
     others = tuple(arguments.all) if name not in _NO_MEETING else ()
     made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
@@ -278,6 +291,8 @@ def _is_scalar(short: str, arguments: Arguments) -> bool | None:
         return None
     if isinstance(first, Sequence):
         return None if first.items is None else not first.items
+    if isinstance(first, Array):
+        return False if short == "from_numpy" else None
     if short in _DATA and short != "Tensor":
         known = isinstance(first, (Const, Size, Number)) or (isinstance(first, Static) and first.of in ("int", "float"))
         return True if known else None
@@ -355,7 +370,8 @@ def _numel(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argu
 
 def _tolist(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     number = Number("tolist", it.site(node, state))
-    return Sequence(None, Union((number, Sequence(None, number))), dim=size_of(receiver, 0))
+    nested = receiver.dims is not None and len(receiver.dims) > 1
+    return Sequence(None, Sequence(None, number) if nested else number, dim=size_of(receiver, 0))
 
 
 def _same(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
-from exportlint.source.values import Number, Sequence, Tensor, TorchModule, Truth, Value, options, the_tensor
+from exportlint.source.values import Const, Number, Sequence, Tensor, TorchModule, Truth, Value, options, the_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMPARISONS = ("equal", "allclose")
-_PACKING = ("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pad_packed_sequence")
+# Numbers of other origins, which other rules report.
+_OTHERS = ("equal", "allclose", "environment", "clock", "random number", "random range")
 
 
 def match(event: Event) -> Iterator[Match]:
@@ -35,20 +35,27 @@ def match(event: Event) -> Iterator[Match]:
         yield from _iterated(event)
     elif isinstance(event, Indexed):
         yield from _indexed(event)
-    elif isinstance(event, Called) and event.name in _PACKING:
-        packed = event.name.endswith("pack_padded_sequence")
-        lengths = event.arguments[1:2] or tuple(v for k, v in event.keywords.items() if k == "lengths")
-        if packed and any(isinstance(v, Tensor) for v in lengths):
-            yield Match(event.site, "packing a sequence needs the lengths, which are in a tensor", "packing")
+    elif isinstance(event, Called):
+        yield from _called(event)
+
+
+def _called(event: Called) -> Iterator[Match]:
+    lengths = event.arguments[1:2] or tuple(v for k, v in event.keywords.items() if k == "lengths")
+    packed = event.name == "torch.nn.utils.rnn.pack_padded_sequence"
+    if packed and any(isinstance(v, Tensor) for v in lengths):
+        yield Match(event.site, "packing a sequence needs the lengths, which are in a tensor", "packing")
+    template = event.receiver.value if event.name == ".format" and isinstance(event.receiver, Const) else ""
+    given = (*event.arguments, *event.keywords.values())
+    if ":" in str(template) and any(isinstance(v, Tensor) for v in given):
+        yield Match(event.site, f"`{event.site.text}` needs the number that is in a tensor", "conversion")
 
 
 def _number(value: Value) -> Number | None:
     """The data-dependent number that the value is, or was decided by."""
     for option in options(value):
-        if isinstance(option, Truth) and isinstance(option.of, Number):
-            return option.of
-        if isinstance(option, Number) and option.how not in _COMPARISONS:
-            return option
+        number = option.of if isinstance(option, Truth) else option
+        if isinstance(number, Number) and number.how not in _OTHERS:
+            return number
     return None
 
 
@@ -92,8 +99,11 @@ def _iterated(event: Iterated) -> Iterator[Match]:
 
 def _indexed(event: Indexed) -> Iterator[Match]:
     tensor = the_tensor(event.index)
-    if isinstance(event.index, Number) and isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
-        yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(event.index)}")
+    number = _number(event.index)
+    if number is not None and isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
+        yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(number)}")
+    elif number is not None and isinstance(event.value, TorchModule) and event.value.parts:
+        yield Match(event.site, f"a container of modules is indexed by {_origin(number)}")
     if tensor is None:
         return
     if isinstance(event.value, TorchModule) and event.value.parts:
@@ -249,6 +259,48 @@ RULE = Rule(
                 def forward(self, x):
                     return x * torch.tensor((1, 2, 3))[x.long().sum().item() - 8]
             """),
+        ),
+        Near(
+            variant="conversion",
+            bad=example("""
+                def forward(self, x):
+                    label = "mean={:.2f}".format(x.mean())
+                    return x if label else -x
+            """),
+            good=example("""
+                def forward(self, x):
+                    label = "rank={:.2f}".format(x.dim())
+                    return x if label != "" else -x
+            """),
+        ),
+        Near(
+            variant="format",
+            bad=example("""
+                def forward(self, x):
+                    return x if "%.2f" % x.mean() else -x
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x if "%.2f" % x.dim() else -x
+            """),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x, task):
+                    return self.heads[str(task.item())](x)
+                """,
+                init='self.heads = nn.ModuleDict({"0": nn.Linear(4, 4), "1": nn.Linear(4, 4)})',
+                inputs="torch.ones(2, 4), torch.tensor(1)",
+            ),
+            good=example(
+                """
+                def forward(self, x, task):
+                    return self.heads[str(task.dim())](x)
+                """,
+                init='self.heads = nn.ModuleDict({"0": nn.Linear(4, 4), "1": nn.Linear(4, 4)})',
+                inputs="torch.ones(2, 4), torch.tensor(1)",
+            ),
         ),
         Near(
             variant="conversion",

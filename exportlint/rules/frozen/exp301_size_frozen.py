@@ -47,8 +47,7 @@ def _requested(values: tuple[Value, ...]) -> bool:
 def _converted(event: Converted) -> Iterator[Match]:
     value = event.value
     if isinstance(value, Tensor) and event.to == "len":
-        first = value.dims[0] if value.dims else Size(dim=0)
-        if _varying(first):
+        if value.dims and _requested(value.dims[:1]):
             yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number")
         return
     if not _varying(value):

@@ -27,7 +27,7 @@ def match(event: Event) -> Iterator[Match]:
     if isinstance(event, Carried):
         change = event.change
         sized = any(isinstance(v, Size) or (isinstance(v, Tensor) and v.sized) for v in options(change.value))
-        if sized and change.how == "set":
+        if sized and change.how in ("set", "advance"):
             where = f"self.{change.name}" if change.owner is not None else change.name
             site = change.guard or event.site  # the test is what pins the dimension
             yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")

@@ -14,36 +14,38 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Called, Event, Indexed
-from exportlint.source.values import External
+from exportlint.source.events import Asked, Event, Indexed, Used
+from exportlint.source.values import External, Number, Truth, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
-_CLOCKS = frozenset({
-    "time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time",
-    "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.date.today",
-})  # fmt: skip
-_TRACED = frozenset({"random.uniform", "random.randint", "random.randrange"})
-_RANDOM = frozenset({"random.random", "random.choice", "random.gauss", "random.normalvariate", "random.sample"})
+_REWRITES = {
+    "environment": "",
+    "clock": "Pass the time in as a tensor.",
+    "random number": "Draw it with torch, or pass it in.",
+    "random range": "Draw it with torch, or pass it in.",
+}
 
 
 def match(event: Event) -> Iterator[Match]:
-    """Something outside of the model was read."""
+    """Something that was read outside of the model takes part in what it computes, or decides something."""
     if isinstance(event, Indexed) and event.value == External("os.environ"):
         yield Match(event.site, f"`{event.site.text}` is read once, while the model is captured")
-    if not isinstance(event, Called):
-        return
-    text = f"`{event.site.text}` is read once, while the model is captured"
-    if event.name in _ENVIRONMENT:
-        yield Match(event.site, text)
-    elif event.name in _CLOCKS:
-        yield Match(event.site, text, "clock", "Pass the time in as a tensor.")
-    elif event.name in _RANDOM or event.name.startswith("numpy.random."):
-        yield Match(event.site, text, "random number", "Draw it with torch, or pass it in.")
-    elif event.name in _TRACED:
-        yield Match(event.site, text, "random range", "Draw it with torch, or pass it in.")
+    elif isinstance(event, Used):
+        yield from _read(event.number)
+    elif isinstance(event, Asked):
+        for option in options(event.value):
+            number = option.of if isinstance(option, Truth) else option
+            if isinstance(number, Number):
+                yield from _read(number)
+
+
+def _read(number: Number) -> Iterator[Match]:
+    if number.how in _REWRITES and number.site is not None:
+        variant = "" if number.how == "environment" else number.how
+        text = f"`{number.site.text}` is read once, while the model is captured"
+        yield Match(number.site, text, variant, _REWRITES[number.how])
 
 
 _SWITCH = example("def forward(self, x):\n    return x * 2 if self.fast else x", init="self.fast = False")
@@ -94,6 +96,6 @@ RULE = Rule(
     ),
     proof="surroundings",
     observed_by=(Observer(check="state"),),
-    events=(Called, Indexed),
+    events=(Asked, Indexed, Used),
     match=match,
 )

@@ -20,7 +20,9 @@ from exportlint.source.values import Tensor, is_tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_THREADS = frozenset({"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.thread.ThreadPoolExecutor"})
+_THREADS = frozenset(
+    {"threading.Thread", "concurrent.futures.ThreadPoolExecutor", "concurrent.futures.thread.ThreadPoolExecutor"}
+)
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _GRADIENTS = frozenset({"torch.func.grad", "torch.func.grad_and_value"})
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})

@@ -27,13 +27,14 @@ def match(event: Carried) -> Iterator[Match]:
     change = event.change
     where = f"self.{change.name}" if change.owner is not None else change.name
     if change.how in _CONTAINER:
-        if any(_is_state(v) for v in options(change.value)):
+        if any(_is_state(v, True) for v in options(change.value)):
             yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
         return
     found = options(change.value)
-    if any(_is_size(v) for v in found) or not any(_is_state(v) for v in found):
+    advanced = change.how == "advance"
+    if any(_is_size(v) for v in found) or not any(_is_state(v, advanced) for v in found):
         return
-    buffer = change.how == "set" and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
+    buffer = change.how in ("set", "advance") and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
     yield Match(event.site, f"`{where}` is changed here, and the next call reads it", "buffer" if buffer else "")
 
 
@@ -41,10 +42,11 @@ def _is_size(value: Value) -> bool:
     return isinstance(value, Size) or (isinstance(value, Tensor) and value.sized)
 
 
-def _is_state(value: Value) -> bool:
+def _is_state(value: Value, advanced: bool) -> bool:
+    """Whether the next call may find another value: what no input fed, and no old value, is the same in each call."""
     if isinstance(value, Tensor):
-        return value.fed  # one that no input fed is the same in every call
-    return isinstance(value, (Const, Static, Number)) and value != NONE
+        return value.fed
+    return isinstance(value, Number) or (advanced and isinstance(value, (Const, Static)) and value != NONE)
 
 
 RULE = Rule(
