@@ -162,8 +162,10 @@ class Sequence(Value):
 
     @property
     def any(self) -> Value:
-        """What any element is."""
-        return join_all(self.items) if self.items else self.element
+        """What any element is; nothing known for a mixture of tensors and other things."""
+        found = join_all(self.items) if self.items else self.element
+        mixed = any(isinstance(v, Tensor) for v in options(found)) and not is_tensor(found)
+        return UNKNOWN if mixed else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +334,9 @@ def _merge_sizes(left: Size, right: Size) -> Value:
 def _merge_sequences(left: Sequence, right: Sequence) -> Value | None:
     if left.kind != right.kind:
         return None
+    if left.items is not None and right.items is not None and len(left.items) == len(right.items):
+        items = tuple(join(a, b) for a, b in zip(left.items, right.items, strict=True))
+        return Sequence(items, kind=left.kind, kept=left.kept if left.kept == right.kept else "")
     return Sequence(None, join(left.any, right.any), left.kind, kept=left.kept if left.kept == right.kept else "")
 
 
