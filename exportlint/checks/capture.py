@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.context import Context
     from exportlint.findings import Finding
+    from exportlint.parity.compare import Difference
 
 NAME = "capture"
 RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
@@ -98,10 +99,24 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     difference = compare(
         ctx.expected(), actual, rtol=tolerance.rtol if tolerance else None, atol=tolerance.atol if tolerance else None
     )
-    if difference is not None:
-        message = "the program returns something else than the eager model for the example that it was captured from"
-        return _failed((blame.finding("EXP004", message, ctx.head(), evidence=str(difference)),))
-    return CheckResult(name=NAME, outcome="passed")
+    return CheckResult(name=NAME, outcome="passed") if difference is None else _differs(ctx, program, difference)
+
+
+def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> CheckResult:
+    """The program returns something else: it is wrong, or the eager model itself never returns the same."""
+    from exportlint.checks import state, wrong_result
+
+    again = ctx.call_eager(ctx.build(), ctx.example())
+    if compare(ctx.expected(), again) is not None:
+        found = state.run(ctx)
+        explained = tuple(finding for finding in found.findings if finding.severity != "info")
+        if explained:
+            return _failed(explained, found.notes)
+        note = "the eager model differs from itself with the same seeds: the program's result cannot be judged"
+        return CheckResult(name=NAME, outcome="passed", notes=(note,))
+    message = "the program returns something else than the eager model for the example that it was captured from"
+    place = wrong_result.place_of(ctx, program) or ctx.head()
+    return _failed((blame.finding("EXP004", message, place, evidence=str(difference)),))
 
 
 def _not_a_module(ctx: Context, error: Exception) -> Finding:

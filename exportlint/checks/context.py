@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs, ModelCase, Tolerance
-    from exportlint.findings import CheckResult
+    from exportlint.findings import CheckResult, Finding
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
@@ -70,6 +70,7 @@ class Context:
         provisional: Told a result that stands if the process dies while the check goes on.
         observe: Told what a run exercised, for the check ``lint``.
         guards: The guards of the captured program, or of the export that failed, with their lines.
+        left_behind: What exports left behind in the eager model and in the code around it.
     """
 
     case: ModelCase
@@ -78,6 +79,7 @@ class Context:
     provisional: Callable[[CheckResult], None] = lambda _: None
     observe: Callable[[dict[str, Any]], None] = lambda _: None
     guards: list[Guard] = field(default_factory=list)
+    left_behind: list[Finding] = field(default_factory=list)
     _example: Inputs | None = None
     _expected: Any = None
     _has_expected: bool = False
@@ -219,10 +221,22 @@ class Context:
         """
         import torch
 
+        from exportlint.checks import leftovers
+
         model, (args, kwargs) = self.build(), inputs or self.example()
+        watch = leftovers.Watch(model)
         self.stage("export")
-        with torch.no_grad():
-            return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        try:
+            with torch.no_grad():
+                return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        finally:
+            left = watch.findings(lambda: call(model, self.example()))
+            self.left_behind += [finding for finding in left if finding not in self.left_behind]
+
+    @property
+    def captured(self) -> bool:
+        """Whether the program is at hand."""
+        return self._program is not None
 
     def path(self, name: str) -> Path:
         """A file in the folder that the processes of the case share."""

@@ -1,0 +1,362 @@
+"""The check ``state``: what the program cannot remember, and what it remembers of the moment of its capture.
+
+1. A fresh eager model is called several times. Where a later call returns something else than the first, Python
+   state was carried; the program must follow. What was carried is found by putting it back, name by name.
+2. What the model reads of its surroundings (clock, random numbers, environment, files) is noted. A read counts where
+   the eager model under a twin of the surroundings returns something else and the program does not.
+3. What the capture left behind in the eager model is reported.
+
+A read without effect is information. Buffers that are updated in place are followed by the program: no finding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exportlint import blame
+from exportlint.checks import divergence, leftovers
+from exportlint.checks.context import ModelError, NotCapturedError, call, fresh, mutates, seed_everything, unchanged
+from exportlint.checks.python_state import Slot, Snapshot, python_modules, users_classes
+from exportlint.checks.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
+from exportlint.findings import SEVERITIES, CheckResult
+from exportlint.parity.compare import Difference, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.context import Context
+    from exportlint.findings import Finding
+    from exportlint.places import Place
+
+NAME = "state"
+SCALE = 0.75  # of floating-point inputs in the other call: keeps signs, and values between 0 and 1
+MAX_GROUPS = 6  # of changed names that are tried one by one
+MAX_LINES = 5  # of reads of one kind
+
+Group = tuple[str, str, str]
+
+
+@dataclass
+class Inquiry:
+    """One model case under inquiry.
+
+    Attributes:
+        ctx: The case.
+        program: The captured program.
+        lines: Lines of the user's code that the first call executed, in order.
+        reads: What that call read of its surroundings.
+        findings: What was found.
+        notes: What could not be judged.
+    """
+
+    ctx: Context
+    program: ExportedProgram
+    lines: list[tuple[str, int]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.module = self.program.module()
+        model = self.ctx.build()
+        self.start = Snapshot(model)
+        self.modules = python_modules({cls for module in model.modules() for cls in users_classes(module)})
+
+    def run(self) -> None:
+        """Watch one call, call another model several times, and look at what was read."""
+        try:
+            self.findings += self.ctx.left_behind
+            first = self._watched()
+            second, results = self._second_call()
+            if self.compare(first, results[0]) is None:
+                self._judge_calls(second, results)
+            elif not any(read.kind in ("clock", "entropy") for read in self.reads):
+                self.notes.append("the eager model differs from itself with the same seeds: its calls are not compared")
+            self._judge_reads(first)
+        finally:
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Give class attributes and globals the values that they had before the check."""
+        self.start.restore([slot for slot in self.start.changed() if slot.shared])
+
+    def build(self) -> nn.Module:
+        """A fresh model, with class attributes and globals as they were before the check."""
+        self.rewind()
+        return self.ctx.build()
+
+    def compare(self, expected: Any, actual: Any) -> Difference | None:
+        """The first difference between two results, within the case's tolerance."""
+        tolerance = self.ctx.tolerance
+        if tolerance is None:
+            return compare(expected, actual)
+        return compare(expected, actual, rtol=tolerance.rtol, atol=tolerance.atol)
+
+    def _watched(self) -> Any:
+        """The first call of a fresh model, with its lines and reads noted."""
+        model, inputs = self.build(), self.ctx.example()
+        results: list[Any] = []
+        with Surroundings(self.modules) as seen:
+            self.lines = divergence.lines_of(lambda: results.append(call(model, inputs)))
+        self.reads = list(seen.reads)
+        return results[0] if results else self.ctx.call_eager(self.build(), inputs)
+
+    # -- several calls
+
+    def _second_call(self) -> tuple[nn.Module, list[Any]]:
+        """A fresh model that was called twice, and its results; the caller may call it further."""
+        model = self.build()
+        self.before = Snapshot(model)
+        results = [pytree.tree_map(_kept, self.ctx.call_eager(model, self.ctx.example())) for _ in range(2)]
+        return model, results
+
+    def _judge_calls(self, model: nn.Module, results: list[Any]) -> None:
+        calls = [self.ctx.example(), self.ctx.example()]
+        wanted = [results[0], results[0]]
+        if not self.before.changed() and self.compare(*results) is None:
+            if mutates(self.program):
+                self._judge_program(results, calls)
+            return
+        other = _scaled(self.ctx.example())
+        try:
+            later = [pytree.tree_map(_kept, call(model, fresh(i))) for i in (other, self.ctx.example())]
+            wanted += [call(self.build(), fresh(other)), results[0]]
+            results, calls = [*results, *later], [*calls, other, self.ctx.example()]
+        except Exception:  # the model refuses other values
+            self.ctx.stage("state")
+        if any(self.compare(a, b) is not None for a, b in zip(wanted, results, strict=True)):
+            self._judge_memory(results, wanted, calls)
+
+    def _judge_program(self, results: Sequence[Any], calls: Sequence[Inputs]) -> None:
+        """The eager model returns the same twice: the program must, too."""
+        produced = self._program_calls(calls)
+        difference = self.compare(results[1], produced[1])
+        if self.compare(results[0], produced[0]) is None and difference is not None:
+            message = "the program returns something else in its second call, and the eager model does not"
+            self._add("EXP004", message, self.ctx.head(), str(difference))
+
+    def _judge_memory(self, results: Sequence[Any], wanted: Sequence[Any], calls: Sequence[Inputs]) -> None:
+        """Later eager calls depend on earlier ones: the program must follow them."""
+        produced = self._program_calls(calls)
+        for k, (expected, actual) in enumerate(zip(results, produced, strict=True)):
+            difference = self.compare(expected, actual)
+            if difference is not None and self.compare(wanted[k], expected) is not None:
+                self._blame_memory(k, wanted[k], calls, f"call {k + 1}: {difference}")
+                return
+
+    def _program_calls(self, calls: Sequence[Inputs]) -> list[Any]:
+        self.ctx.stage("run of the program")
+        with unchanged(self.program):
+            return [pytree.tree_map(_kept, call(self.module, fresh(inputs))) for inputs in calls]
+
+    def _blame_memory(self, k: int, wanted: Any, calls: Sequence[Inputs], evidence: str) -> None:
+        """Find which names carry what call `k` reads: with them put back, it returns what a fresh model returns."""
+        groups: dict[Group, Slot] = {}
+        everything = self._without(k, calls, lambda _: True, groups)
+        names = list(groups)[:MAX_GROUPS]
+        if not groups or self.compare(wanted, everything) is not None:
+            model = self.build()
+            place = divergence.place(lambda: call(model, fresh(calls[0])), lambda: call(model, fresh(calls[1])))
+            message = "a later call returns something else than the first, and the program does not follow"
+            self._add("EXP501", message, place or self.ctx.head(), evidence)
+            return
+        guilty = [g for g in names if len(names) == 1 or self._carries(g, k, wanted, calls)]
+        for group in guilty or names:
+            slot = groups[group]
+            message = f"{slot.words} is changed here and read by the next call; the program does not see the change"
+            self._add("EXP501", message, leftovers.line_of(slot, self.lines) or self.ctx.head(), evidence)
+
+    def _carries(self, group: Group, k: int, wanted: Any, calls: Sequence[Inputs]) -> bool:
+        """Whether this name alone, carried from call to call, changes what call `k` returns."""
+        return self.compare(wanted, self._without(k, calls, lambda g: g != group, {})) is not None
+
+    def _without(
+        self, k: int, calls: Sequence[Inputs], forget: Callable[[Group], bool], groups: dict[Group, Slot]
+    ) -> Any:
+        """What call `k` of a fresh model returns if some of what changed is put back after each call."""
+        model = self.build()
+        before = Snapshot(model)
+        for inputs in calls[:k]:
+            call(model, fresh(inputs))
+            changed = before.changed()
+            groups.update({_group(slot): slot for slot in changed})
+            before.restore(slot for slot in changed if forget(_group(slot)))
+        try:
+            return call(model, fresh(calls[k]))
+        except Exception as error:  # half of the state is worse than none: that name matters
+            return repr(error)
+
+    # -- surroundings
+
+    def _judge_reads(self, first: Any) -> None:
+        """Confirm what was read by twins; what has no effect is information."""
+        if not self.reads:
+            return
+        clocks = self._of_kind("clock")
+        base = self._under(Twin(clock=True)) if clocks else first
+        if clocks:
+            self._confirm(clocks, base, lambda only: Twin(clock=True, shift=SHIFT, only=only), "at another time")
+        if self._of_kind("random"):
+            seeded = self._of_kind("random")
+            self._confirm(
+                seeded,
+                base,
+                lambda only: Twin(clock=bool(clocks), seed=OTHER_SEED, only=only),
+                "with another seed of Python's and numpy's random numbers",
+            )
+        for name in dict.fromkeys(read.what for read in self._of_kind("environment")):
+            self._judge_variable(name, base, bool(clocks))
+        if self._of_kind("entropy") and self.compare(base, self._under(Twin(clock=bool(clocks)))) is not None:
+            for read in self._of_kind("entropy"):
+                self._frozen(read, "the eager model differs from itself with the same seeds")
+        if any(read.what == "torch.manual_seed" for read in self.reads):
+            self._judge_seed()
+        self._inform()
+
+    def _of_kind(self, kind: str) -> list[Read]:
+        return [read for read in self.reads if read.kind == kind]
+
+    def _under(self, twin: Twin, function: Callable[..., Any] | None = None) -> Any:
+        """What a fresh model, or this function, returns for the example in other surroundings."""
+        model, inputs = function or self.build(), self.ctx.example()
+        with Surroundings(self.modules, twin) as surroundings, torch.no_grad():
+            seed_everything()
+            surroundings.seed()
+            try:
+                return pytree.tree_map(_kept, model(*inputs[0], **inputs[1]))
+            except Exception as error:
+                return repr(error)
+
+    def _confirm(self, reads: list[Read], base: Any, twin: Callable[[Place | None], Twin], words: str) -> None:
+        """A finding for each line whose read changes what the eager model, and not the program, returns."""
+        difference = self._confirmed(base, twin(None))
+        if difference is None:
+            return
+        places = list(dict.fromkeys(read.place for read in reads))
+        alone = [p for p in places if len(places) == 1 or self.compare(base, self._under(twin(p))) is not None]
+        for read in reads:
+            if read.place in (alone or places)[:MAX_LINES]:
+                self._frozen(read, f"{words}: {difference}")
+
+    def _confirmed(self, base: Any, twin: Twin) -> Difference | None:
+        """The difference that the twin makes in the eager model and not in the program."""
+        changed = self._under(twin)
+        difference = self.compare(base, changed)
+        if difference is None or isinstance(changed, str) or isinstance(base, str):
+            return None
+        if self.compare(base, self._under(Twin(clock=twin.clock))) is not None:
+            return None  # it differs from itself for another reason
+        with unchanged(self.program):
+            produced = self._under(twin, self.module)
+        return difference if self.compare(changed, produced) is not None else None
+
+    def _judge_variable(self, name: str, base: Any, clock: bool) -> None:
+        for value in OTHER_VALUES:
+            difference = self._confirmed(base, Twin(clock=clock, variable=(name, value)))
+            if difference is not None:
+                words = f"with {name} {'not set' if value is None else f'set to {value!r}'}: {difference}"
+                for read in self._of_kind("environment"):
+                    if read.what == name:
+                        self._frozen(read, words)
+                return
+
+    def _judge_seed(self) -> None:
+        """``torch.manual_seed`` in forward runs once, at the capture: the program draws by the caller's seed."""
+
+        def reseeded(function: Callable[..., Any]) -> Any:
+            inputs = self.ctx.example()
+            seed_everything()
+            torch.manual_seed(OTHER_SEED)
+            with torch.no_grad():
+                return function(*inputs[0], **inputs[1])
+
+        expected = reseeded(self.build())
+        with unchanged(self.program):
+            difference = self.compare(expected, reseeded(self.module))
+        if difference is not None:
+            for read in self.reads:
+                if read.what == "torch.manual_seed":
+                    message = "torch.manual_seed runs while the model is captured and never in the program"
+                    self._add("EXP303", message, read.place, f"after another seed: {difference}", "Seed in the caller.")
+
+    def _frozen(self, read: Read, evidence: str) -> None:
+        what = f"the environment variable {read.what}" if read.kind == "environment" else f"`{read.what}`"
+        message = f"{what} is read once, while the model is captured, and the program keeps the answer"
+        rewrites = {"clock": "Pass the time in as a tensor.", "environment": "Read it in __init__, or pass it in."}
+        self._add(
+            "EXP303", message, read.place, evidence, rewrites.get(read.kind, "Draw it with torch, or pass it in.")
+        )
+
+    def _inform(self) -> None:
+        """Reads without an effect that was seen, in the project's own files."""
+        told = {(f.file, f.line) for f in self.findings}
+        quiet = [r for r in self.reads if r.kind != "seed" and "site-packages" not in r.place.file]
+        for read in quiet[: 2 * MAX_LINES]:
+            what = {"environment": "the environment variable ", "file": "the file "}.get(read.kind, "")
+            message = f"{what}{read.what} is read when the model runs; that had no effect on its result in this run"
+            if read.kind == "file":
+                message = f"the file {read.what} is read when the model runs; the program keeps what it held"
+            found = blame.finding("EXP303", message, read.place, severity="info")
+            if (found.file, found.line) not in told:
+                self.findings.append(found)
+
+    def _add(self, rule: str, message: str, place: Place | None, evidence: str, rewrite: str | None = None) -> None:
+        severity = None if rule == "EXP004" else "warning"
+        found = blame.finding(rule, message, place, severity=severity, rewrite=rewrite, evidence=evidence)  # type: ignore[arg-type]
+        if (found.rule, found.file, found.line) not in {(f.rule, f.file, f.line) for f in self.findings}:
+            self.findings.append(found)
+
+
+def run(ctx: Context) -> CheckResult:
+    """Run the check."""
+    try:
+        inquiry = Inquiry(ctx, ctx.program())
+        inquiry.run()
+    except ModelError as error:
+        return CheckResult(name=NAME, outcome="not_checked", reason=f"the model does not run: the {error.stage} fails")
+    except NotCapturedError:
+        return CheckResult(name=NAME, outcome="not_checked", reason="the model is not captured")
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        if ctx.captured:
+            raise
+        return CheckResult(name=NAME, outcome="not_checked", reason="the model is not captured")
+    findings = tuple(sorted(inquiry.findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+    red = [finding for finding in findings if finding.severity != "info"]
+    return CheckResult(
+        name=NAME,
+        outcome="failed" if red else "passed",
+        reason=red[0].message if red else None,
+        findings=findings,
+        notes=tuple(inquiry.notes),
+    )
+
+
+def _group(slot: Slot) -> Group:
+    owner = slot.owner if slot.shared else type(slot.owner)
+    return slot.kind, slot.name, getattr(owner, "__qualname__", owner.__name__)
+
+
+def _kept(leaf: Any) -> Any:
+    """A result that later calls cannot change."""
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) and not leaf.is_sparse else leaf
+
+
+def _scaled(inputs: Inputs) -> Inputs:
+    """The same call with other floating-point values."""
+
+    def other(leaf: Any) -> Any:
+        plain = isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not leaf.is_sparse
+        return (leaf.detach() * SCALE).requires_grad_(leaf.requires_grad) if plain else leaf
+
+    scaled: Inputs = pytree.tree_map(other, inputs)
+    return scaled
