@@ -1,0 +1,254 @@
+"""The checks capture, shapes and reload on small models, in forked workers."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from commands import marked
+from torch import nn
+from torch.export import Dim
+
+from exportlint import ModelCase, Tolerance
+from exportlint.checks.runner import Options, Runner
+
+HERE = Path(__file__)
+X, X5 = torch.randn(4, 3), torch.randn(5, 3)
+ROWS = {"x": {0: Dim("rows", min=1, max=32)}}
+
+
+def run(case: ModelCase, *checks: str, examples: int = 12):
+    with Runner(Options(checks=checks, examples=examples)) as runner:
+        return {check.name: check for check in runner.check_object(case, "t").checks}
+
+
+def found(check):
+    """Rule and line, or words where no line of this file is meant."""
+    return [(f.rule, f.line if f.file and f.file.endswith(HERE.name) else f.file) for f in check.findings]
+
+
+def module(forward, **attributes):
+    return type(forward.__name__.title(), (nn.Module,), {"forward": forward, **attributes})
+
+
+# ---- capture --------------------------------------------------------------------------------------------------------
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.second = nn.Linear(3, 30)
+
+    def forward(self, x):
+        x = self.first(x)
+        if x.sum() > 0:  # at: first branch
+            x = x + 1
+        if x.mean() > 9:  # at: second branch
+            x = x - 1
+        return self.second(x)
+
+
+class Reserved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.code = nn.Linear(3, 3)  # at: reserved
+
+    def forward(self, x):
+        return self.code(x)
+
+
+def identity_of_arguments(self, x):  # at: head of identity
+    import time
+
+    return x + (time.time() if not torch.compiler.is_exporting() else 0.0)
+
+
+def narrow(self, x):
+    return x + torch.ones(int(x.shape[0]), 1)  # at: narrow
+
+
+def test_all_that_fails_is_listed_and_what_does_export_is_named():
+    capture = run(ModelCase(Branching, (X,)), "capture")["capture"]
+    assert capture.outcome == "failed"
+    assert found(capture) == [("EXP101", marked(HERE, "first branch")), ("EXP101", marked(HERE, "second branch"))]
+    assert "these submodules do export by themselves: second, first" in capture.notes
+
+
+def test_a_reserved_name():
+    capture = run(ModelCase(Reserved, (X,)), "capture")["capture"]
+    assert found(capture) == [("EXP602", marked(HERE, "reserved"))]
+
+
+def test_a_program_that_answers_something_else():
+    capture = run(ModelCase(module(identity_of_arguments), (X,)), "capture")["capture"]
+    assert (capture.outcome, found(capture)) == ("failed", [("EXP004", marked(HERE, "head of identity"))])
+    assert "values differ" in capture.findings[0].evidence
+
+
+def test_dynamic_shapes_that_are_refused():
+    capture = run(ModelCase(module(narrow), (X,), dynamic_shapes=ROWS), "capture", "shapes")
+    assert found(capture["capture"]) == [("EXP301", marked(HERE, "narrow"))]
+    assert (capture["shapes"].outcome, capture["shapes"].reason) == ("not_checked", "the model is not captured")
+
+
+def test_random_operators_and_dropout_are_no_difference():
+    def noisy(self, x):
+        return nn.functional.dropout(x, 0.5) + torch.randn_like(x)
+
+    assert run(ModelCase(module(noisy), (X,)), "capture")["capture"].outcome == "passed"
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def good(self, x):
+    return x / x.sum(dim=1, keepdim=True).clamp(min=1e-3), x.shape[0]
+
+
+def bounded(self, x):
+    if x.shape[0] > 6:  # at: bounded
+        return x[:6]
+    return x
+
+
+def even(self, x):
+    return x.view(-1, 2, x.shape[1])  # at: even
+
+
+def wrong_for_others(self, x):
+    if torch.compiler.is_exporting():
+        return x * 2
+    if x.shape[0] == 7:  # at: seven
+        return x * 3
+    return x * 2
+
+
+def picky(self, x):
+    if not torch.compiler.is_exporting() and float(x.sum()) != float(X.sum()):
+        raise ValueError("only this one")
+    return x
+
+
+def frozen(self, x):
+    return torch.zeros(int(x.shape[0])) + x.sum()  # at: frozen
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return x + self.calls
+
+
+AUTO = {"x": {0: Dim.AUTO}}
+DYNAMIC = {"x": {0: Dim.DYNAMIC}}
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome", "places"),
+    [
+        (ModelCase(module(good), (X,), dynamic_shapes=ROWS), "passed", []),
+        (ModelCase(module(good), (X,), inputs2=(X5,)), "passed", []),
+        (ModelCase(module(good), (X,), dynamic_shapes=AUTO, inputs2=(X5,)), "passed", []),
+        (ModelCase(Counting, (X,), dynamic_shapes=ROWS), "passed", []),
+        (ModelCase(module(bounded), (X,), dynamic_shapes=DYNAMIC), "failed", [("EXP301", "bounded")]),
+        (ModelCase(module(bounded), (X,), dynamic_shapes=AUTO), "failed", [("EXP301", "bounded")]),
+        (ModelCase(module(bounded), (X,), inputs2=(torch.ones(9, 3),)), "failed", [("EXP301", "bounded")]),
+        (ModelCase(module(frozen), (X,), inputs2=(X5,)), "failed", [("EXP301", "frozen")]),
+        (ModelCase(module(frozen), (X,), dynamic_shapes=AUTO), "failed", [("EXP301", "frozen")]),
+        (ModelCase(module(even), (X,), dynamic_shapes=AUTO), "passed", []),  # eager refuses what the program refuses
+    ],
+)
+def test_shapes(case, outcome, places):
+    shapes = run(case, "capture", "shapes")["shapes"]
+    assert (shapes.outcome, found(shapes)) == (outcome, [(rule, marked(HERE, mark)) for rule, mark in places]), shapes
+    assert all(f.severity == "warning" for f in shapes.findings if outcome == "failed")
+
+
+def test_a_wrong_answer_for_one_size_alone():
+    shapes = run(ModelCase(module(wrong_for_others), (X,), dynamic_shapes=ROWS), "shapes", examples=60)["shapes"]
+    assert shapes.outcome == "failed"
+    (finding,) = shapes.findings
+    assert finding.line == marked(HERE, "seven")
+    assert "x of shape [7, 3]" in finding.evidence
+
+
+def test_the_smallest_shape_is_told():
+    shapes = run(ModelCase(module(bounded), (X,), dynamic_shapes=DYNAMIC), "shapes", examples=40)["shapes"]
+    assert "x of shape [7, 3] (zeros)" in shapes.findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("case", "examples", "words"),
+    [
+        (ModelCase(module(good), (X,)), 5, "no dimension is dynamic: the case has neither dynamic_shapes nor inputs2"),
+        (ModelCase(module(picky), (X,), dynamic_shapes=ROWS), 5, "the eager model refused every call"),
+        (ModelCase(module(good), (X,), dynamic_shapes=ROWS), 0, "no call was tried: there is no inputs2, and no example was to be drawn"),
+    ],
+)  # fmt: skip
+def test_shapes_that_are_not_checked(case, examples, words):
+    shapes = run(case, "shapes", examples=examples)["shapes"]
+    assert (shapes.outcome, shapes.reason) == ("not_checked", words)
+
+
+def test_the_second_example_is_tried_without_drawing():
+    shapes = run(
+        ModelCase(module(bounded), (X,), dynamic_shapes=DYNAMIC, inputs2=(torch.ones(9, 3),)), "shapes", examples=0
+    )
+    assert found(shapes["shapes"]) == [("EXP301", marked(HERE, "bounded"))]
+    assert "x of shape [9, 3] (inputs2)" in shapes["shapes"].findings[0].evidence
+
+
+def test_a_tolerance():
+    def rough(self, x):
+        return x * (1.001 if torch.compiler.is_exporting() else 1.0)
+
+    case = functools.partial(ModelCase, module(rough), (X,), dynamic_shapes=ROWS)
+    assert [c.outcome for c in run(case(), "capture", "shapes", examples=3).values()] == ["failed", "failed"]
+    loose = run(case(tolerance=Tolerance(rtol=0.01)), "capture", "shapes", examples=3)
+    assert [c.outcome for c in loose.values()] == ["passed", "passed"]
+
+
+# ---- reload ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Output:
+    logits: torch.Tensor
+
+
+def register() -> None:
+    if Output not in torch.utils._pytree.SUPPORTED_NODES:
+        torch.export.register_dataclass(Output, serialized_type_name="exportlint_tests.Output")
+
+
+def returns_dataclass(self, x):
+    register()
+    return Output(x * 2)  # at: own class
+
+
+def test_a_program_that_needs_its_source_to_be_loaded():
+    reload = run(ModelCase(module(returns_dataclass), (X,)), "capture", "reload")["reload"]
+    assert reload.outcome == "failed"
+    assert found(reload) == [("EXP701", marked(HERE, "own class"))]
+
+
+def test_a_program_that_can_be_loaded():
+    case = ModelCase(module(good), (X,), dynamic_shapes=ROWS)
+    reload = run(case, "reload")["reload"]
+    assert (reload.outcome, reload.findings) == ("passed", ())
+    assert reload.reason.startswith("loads in ")
+    assert "in a fresh interpreter" in reload.notes
+
+
+def test_a_model_that_is_not_captured_is_not_loaded():
+    checks = run(ModelCase(Branching, (X,)), "capture", "reload")
+    assert checks["reload"].outcome == "not_checked"
+    assert checks["reload"].reason.startswith("the model is not captured")

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import torch._logging.structured as structured
+
+from exportlint.torch_hooks import interned
+
+
+def test_strings_by_their_number():
+    number = structured.intern_string("a string of this test alone")
+    assert interned.strings()[number] == "a string of this test alone"
+
+
+def test_a_torch_without_the_table(monkeypatch):
+    monkeypatch.delattr(structured, "INTERN_TABLE")
+    assert interned.strings() == {}
