@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame, places
 from exportlint.checks.context import ModelError, call, fresh
+from exportlint.torch_hooks import interned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,7 +45,7 @@ def draft_findings(ctx: Context) -> list[Finding]:
     report: Any = getattr(program, "_report", None)
     findings: dict[tuple[str | None, int | None], Finding] = {}
     for failure in getattr(report, "failures", ()):
-        found = _of_draft(failure, report.str_to_filename)
+        found = _of_draft(failure, {**report.str_to_filename, **interned.strings()})
         if found is not None:
             findings.setdefault((found.file, found.line), found)
     return list(findings.values())

@@ -396,8 +396,8 @@ def _result(subject: Subject, findings: list[Finding]) -> CheckResult:
     if kept:
         return CheckResult(name=NAME, outcome="failed", reason=kept[0].message, findings=kept, notes=tuple(notes))
     if not subject.ran:
-        return CheckResult(
-            name=NAME, outcome="not_checked", reason="the eager model refused every call", notes=tuple(notes)
-        )
+        untried = "no call was tried: there is no inputs2, and no example was to be drawn"
+        reason = "the eager model refused every call" if subject.refused else untried
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=tuple(notes))
     reason = f"{subject.ran} calls"
     return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(notes))
