@@ -60,6 +60,8 @@ PREDICATES = {
     "torch.overrides.has_torch_function_unary": False,
     "torch.overrides.has_torch_function_variadic": False,
     "torch.is_grad_enabled": None,
+    # Judged is the export on a machine without an accelerator: what is reported there is wrong everywhere.
+    "torch.cuda.is_available": False,
 }
 # Objects of other libraries that rules want to recognise by their methods.
 _MADE = {

@@ -15,23 +15,26 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Met
+from exportlint.source.events import Called, Event, Met
+from exportlint.source.values import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def match(event: Met) -> Iterator[Match]:
-    """A tensor on a literal device meets one that follows the inputs."""
-    stray = event.stray
-    if stray.placement != "literal" or stray.home:
-        return
-    accelerator = "cuda" in event.site.text
-    yield Match(
-        event.site,
-        f"`{event.site.text}` puts a tensor on a device of its own, and it meets tensors that follow the inputs",
-        "accelerator" if accelerator else "",
-    )
+def match(event: Event) -> Iterator[Match]:
+    """A tensor on a literal device meets one that follows the inputs; an accelerator need meet nothing."""
+    if isinstance(event, Met) and event.stray.placement == "literal" and not event.stray.home:
+        text = f"`{event.site.text}` puts a tensor on a device of its own, and it meets tensors that follow the inputs"
+        yield Match(event.site, text, "accelerator" if _is_accelerator(event.stray) else "")
+    elif isinstance(event, Called) and isinstance(event.result, Tensor) and _is_accelerator(event.result):
+        text = f"`{event.site.text}` asks for an accelerator, and fails wherever there is none"
+        if event.result.site == event.site:
+            yield Match(event.site, text, "accelerator")
+
+
+def _is_accelerator(tensor: Tensor) -> bool:
+    return tensor.placement == "literal" and tensor.kept.startswith("device ") and tensor.kept != "device cpu"
 
 
 RULE = Rule(
@@ -66,6 +69,17 @@ RULE = Rule(
     """),
     near=(
         Near(
+            variant="accelerator",
+            bad=example("""
+                def forward(self, x):
+                    return x.cuda() + 1
+            """),
+            good=example("""
+                def forward(self, x):
+                    return (x.cuda() if torch.cuda.is_available() and not torch.compiler.is_compiling() else x) + 1
+            """),
+        ),
+        Near(
             bad=example("""
                 def forward(self, x):
                     return x + torch.full((4,), 0.5, device=torch.device("cpu"))
@@ -88,6 +102,6 @@ RULE = Rule(
     ),
     proof="second device",
     observed_by=(Observer(check="device"),),
-    events=(Met,),
+    events=(Met, Called),
     match=match,
 )
