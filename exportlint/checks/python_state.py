@@ -271,8 +271,10 @@ def _save_generator(value: Any) -> Saved | None:
     if isinstance(value, itertools.count) and (numbers := _WHOLE.fullmatch(repr(value))):
         start, step = int(numbers[1]), int(numbers[2] or 1)
         return Saved((itertools.count, start, step), lambda: itertools.count(start, step))
+    if not type(value).__module__.startswith("numpy"):  # an attribute is not asked of objects that may answer anything
+        return None
     bits = getattr(value, "bit_generator", None)
-    if bits is not None and type(value).__module__.startswith("numpy"):
+    if bits is not None:
         kept = bits.state
         return Saved((id(value), repr(kept)), lambda: _put_back(value, functools.partial(setattr, bits, "state"), kept))
     return None
