@@ -6,7 +6,10 @@ is found by tracing the lines of the user's code in both calls.
 
 from __future__ import annotations
 
+import ast
+import functools
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import places
@@ -42,12 +45,35 @@ def lines_of(function: Callable[[], Any]) -> list[tuple[str, int]]:
     return lines
 
 
+def decision(lines: list[tuple[str, int]], i: int) -> Place | None:
+    """The line that chose line `i`: the last before it in the same function, since what that called decides nothing."""
+    file, line = lines[i]
+    around = [function for function in _functions(file) if line in function]
+    function = min(around, key=len) if around else range(line, line + 1)
+    before = [place for place in lines[:i] if place[0] == file and place[1] in function]
+    return Place(*(before or lines[:i])[-1]) if i else None
+
+
+@functools.lru_cache(maxsize=64)
+def _functions(file: str) -> tuple[range, ...]:
+    """The lines of each function's body."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(
+        range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+
+
 def place(first: Callable[[], Any], second: Callable[[], Any]) -> Place | None:
     """The line after which two calls execute different lines; ``None`` where they execute the same."""
     one, two = lines_of(first), lines_of(second)
     for i, (a, b) in enumerate(zip(one, two, strict=False)):
         if a != b:
-            return Place(*one[i - 1]) if i else None
+            return decision(one, i)
     if len(one) != len(two) and one and two:
         return Place(*one[min(len(one), len(two)) - 1])
     return None

@@ -47,10 +47,12 @@ class Watch:
         held = [(slot, value) for slot, value in slots(self.model) if holds_fake(value)]
         cached = list(self._cached())
         found: list[Finding] = []
-        if (held or cached) and _harmed(again):
+        harm = _harm(again) if held or cached else None
+        if harm is not None:
             kept = {slot.key: value for slot, value in slots(self.model)}
             met = [slot for slot, value in held if kept.get(slot.key) is value]
-            found = [*map(_finding, met or [slot for slot, _ in held]), *(_of_cache(*pair) for pair in cached)]
+            found = [_finding(slot, harm) for slot in met or [slot for slot, _ in held]]
+            found += [_of_cache(name, function, harm) for name, function in cached]
         self.before.restore(slot for slot, _ in held if slot.shared)
         for _, function in cached:
             function.cache_clear()
@@ -63,17 +65,19 @@ class Watch:
                 yield name, function
 
 
-def _harmed(again: Callable[[], Any]) -> bool:
-    """Whether a call fails, or returns a tensor without data."""
+def _harm(again: Callable[[], Any]) -> str | None:
+    """What is wrong with a call, in words: it fails, or returns a tensor without data."""
     try:
-        return any(isinstance(leaf, torch.Tensor) and is_fake(leaf) for leaf in pytree.tree_leaves(again()))
-    except Exception:
-        return True
+        leaves = pytree.tree_leaves(again())
+    except Exception as error:
+        return f"the next eager call fails: {blame.words(error)}"
+    without = any(isinstance(leaf, torch.Tensor) and is_fake(leaf) for leaf in leaves)
+    return "the next eager call returns a tensor without data" if without else None
 
 
-def _of_cache(name: str, function: Any) -> Finding:
-    message = f"the cache of {name} keeps a tensor without data after the capture, and the next call gets it"
-    return blame.finding(RULE, message, _definition(function))
+def _of_cache(name: str, function: Any, harm: str) -> Finding:
+    message = f"the cache of {name} keeps a tensor without data after the capture"
+    return blame.finding(RULE, message, _definition(function), evidence=harm)
 
 
 def holds_fake(value: Any, depth: int = 0) -> bool:
@@ -86,9 +90,9 @@ def holds_fake(value: Any, depth: int = 0) -> bool:
     return any(holds_fake(item, depth + 1) for item in items)
 
 
-def _finding(slot: Slot) -> Finding:
-    message = f"{slot.words} keeps a tensor without data after the capture, and the next eager call meets it"
-    return blame.finding(RULE, message, line_of(slot))
+def _finding(slot: Slot, harm: str) -> Finding:
+    message = f"{slot.words} keeps a tensor without data after the capture"
+    return blame.finding(RULE, message, line_of(slot), evidence=harm)
 
 
 def line_of(slot: Slot, executed: list[tuple[str, int]] | None = None) -> Place | None:

@@ -12,12 +12,12 @@ from exportlint import places
 from exportlint.checks import divergence
 from exportlint.checks.context import call
 from exportlint.parity.compare import is_fake
-from exportlint.places import Place
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
+    from exportlint.places import Place
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -62,5 +62,5 @@ def captured_otherwise(ctx: Context) -> Place | None:
 
     for i, (one, other) in enumerate(zip(lines, divergence.lines_of(capture), strict=False)):
         if one != other:
-            return Place(*lines[i - 1]) if i else None
+            return divergence.decision(lines, i)
     return None
