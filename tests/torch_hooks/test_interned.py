@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import torch._logging.structured as structured
+from torch._logging import structured
 
 from exportlint.torch_hooks import interned
 
