@@ -250,8 +250,8 @@ def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: 
         for option in options(value):
             it.emit(Converted(it.site(node, state), option, f"math.{short}"))
     numbers = [v for v in given.positional if isinstance(v, Number)]
-    if numbers:
-        return numbers[0]
+    if numbers or tensors_in(given.positional):
+        return numbers[0] if numbers else Number(f"math.{short}", it.site(node, state))
     sizes = [v for v in given.positional if isinstance(v, Size)]
     symbolic = short in ("ceil", "floor", "prod", "trunc")
     return sizes[0] if sizes and symbolic else Static("float")
@@ -265,7 +265,8 @@ def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> V
         return arrays[0]
     if tensors_in(given.all):
         return Array(it.site(node, state))
-    return Array(it.site(node, state), of_size=True) if sizes(given.all) else Array()
+    varies = any(size.varies for size in sizes(given.all))
+    return Array(it.site(node, state), of_size=True) if varies else Array()
 
 
 def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:

@@ -86,7 +86,7 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     return tuple(sorted(found, key=lambda p: p.key))
 
 
-def lint_text_is_worth_analysing(text: str) -> bool:
+def may_hold_modules(text: str) -> bool:
     """Whether a file can hold a module class: the textual prefilter."""
     return "class " in text and ("forward" in text or "torch" in text or "import" in text)
 
@@ -112,7 +112,7 @@ class _Run:
             module = self.project.module(path)
         except UnreadableError as error:
             return [self._unreadable(path, error)]
-        if not lint_text_is_worth_analysing(module.source.text):
+        if not may_hold_modules(module.source.text):
             return []
         found: dict[tuple[str, str, Range], tuple[Rule, Match]] = {}
         _analyse(self, module, found)

@@ -20,7 +20,19 @@ from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
-from exportlint.source.values import Const, Sequence, Size, Static, Tensor, TorchModule, Truth, Value, options, sizes
+from exportlint.source.values import (
+    Array,
+    Const,
+    Sequence,
+    Size,
+    Static,
+    Tensor,
+    TorchModule,
+    Truth,
+    Value,
+    options,
+    sizes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +62,8 @@ def _converted(event: Converted) -> Iterator[Match]:
         if value.dims and _requested(value.dims[:1]):
             yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number")
         return
+    if isinstance(value, Array) and value.of_size and event.to in ("int", "float"):
+        yield Match(event.site, f"`{event.site.text}` makes a number of a size that numpy was given")
     if not _varying(value):
         return
     if event.to == "repeat":
@@ -224,6 +238,12 @@ RULE = Rule(
             good=example(
                 "def forward(self, x):\n    return x * math.ceil(x.shape[0])", imports="import math", **_INPUTS
             ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x * int(np.prod(x.shape))", imports="import numpy as np", **_INPUTS
+            ),
+            good=example("def forward(self, x):\n    return x * x.numel()", **_INPUTS),
         ),
         Near(
             bad=example(
