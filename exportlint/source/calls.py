@@ -11,6 +11,7 @@ from exportlint.source import builtin_calls, tensors
 from exportlint.source.events import Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.parameters import Arguments
+from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -300,7 +301,7 @@ def names_in(node: cst.CSTNode) -> list[str]:
     """The variables that an expression mentions."""
     if isinstance(node, cst.Name):
         return [node.value]
-    return [name for child in node.children for name in names_in(child)]
+    return [name for child in children(node) for name in names_in(child)]
 
 
 def _method(it: Interpreter, node: cst.Call, callee: Method, given: Arguments, state: State) -> Value:

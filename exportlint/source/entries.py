@@ -13,6 +13,7 @@ from exportlint.source.facts import facts
 from exportlint.source.fragments import Site
 from exportlint.source.parameters import Arguments, default, parameters
 from exportlint.source.state import Frame, State
+from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -216,7 +217,7 @@ def _takes_tensor(it: Interpreter, node: cst.BaseExpression, state: State) -> bo
 
 
 def _uses(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    for child in node.children:
+    for child in children(node):
         if isinstance(child, (cst.Attribute, cst.Call)):
             yield child
         yield from _uses(child)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from exportlint.source.tree import children
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -133,7 +135,7 @@ def _from_file(extent: Extent) -> Fragment:
 
 
 def _statements(node: cst.CSTNode) -> Iterator[cst.BaseStatement]:
-    for child in node.children:
+    for child in children(node):
         if isinstance(child, cst.BaseStatement):
             yield child
         yield from _statements(child)

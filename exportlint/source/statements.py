@@ -11,6 +11,7 @@ import libcst as cst
 from exportlint.source import attributes, conditions, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated
 from exportlint.source.state import Exits, State, join_states
+from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -145,7 +146,9 @@ def _suite(it: Interpreter, node: cst.SimpleStatementSuite | cst.IndentedBlock, 
 def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
-        assign(it, target.target, value, state, "advance" if _reads(node.value, target.target) else "set")
+        outlives = isinstance(target.target, cst.Attribute) or bool(state.frame.globals)
+        advances = outlives and not it.silent and _reads(node.value, target.target)
+        assign(it, target.target, value, state, "advance" if advances else "set")
 
 
 def _reads(node: cst.CSTNode, target: cst.CSTNode) -> bool:
@@ -154,7 +157,7 @@ def _reads(node: cst.CSTNode, target: cst.CSTNode) -> bool:
         same = isinstance(node, cst.Attribute) and node.attr.value == target.attr.value
     else:
         same = isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value
-    return same or any(_reads(child, target) for child in node.children)
+    return same or any(_reads(child, target) for child in children(node))
 
 
 def _annotated_assign(it: Interpreter, node: cst.AnnAssign, state: State) -> None:
