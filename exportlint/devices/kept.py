@@ -21,7 +21,7 @@ import torch
 from exportlint.places import Place, is_users
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _REGISTERED = frozenset({"_parameters", "_buffers", "_modules", "training"})
 _DEEPEST = 4  # levels of containers and objects to look into
@@ -50,11 +50,13 @@ class KeptTensors:
     _found: dict[int, tuple[torch.Tensor, Kept]] = field(default_factory=dict)
     _storages: dict[int, Kept] = field(default_factory=dict)
 
-    def add(self, value: Any, kept: Kept, registered: set[int]) -> None:
-        """Add every tensor in this value that is not part of a registered module."""
+    def add(self, value: Any, made: Callable[[], Kept], registered: set[int]) -> None:
+        """Add every tensor in this value that is not part of a registered module; `made` says what keeps it."""
+        kept: Kept | None = None
         for tensor in tensors_in(value, registered):
             if id(tensor) in registered:
                 continue
+            kept = kept or made()
             self._found.setdefault(id(tensor), (tensor, kept))
             storage = _storage(tensor)
             if storage:
@@ -118,8 +120,7 @@ def find_kept(model: torch.nn.Module) -> KeptTensors:
         cls: Any = type(module)
         for name, value in vars(module).items():
             if name not in _REGISTERED:
-                place = attribute_place(cls, name)
-                kept.add(value, Kept(f"the attribute `{name}` of {cls.__name__}", place, attribute=True), registered)
+                kept.add(value, functools.partial(_attribute, cls, name), registered)
     for cls in dict.fromkeys(cls for module in model.modules() for cls in type(module).__mro__):
         if not is_users(_file_of(cls)):
             continue
@@ -128,11 +129,33 @@ def find_kept(model: torch.nn.Module) -> KeptTensors:
             if function is not None:
                 functions[function] = None
             elif not name.startswith("__"):
-                kept.add(
-                    value, Kept(f"the class attribute `{name}` of {cls.__name__}", _class_place(cls, name)), registered
-                )
+                kept.add(value, functools.partial(_class_attribute, cls, name), registered)
     _search_functions(functions, kept, registered)
     return kept
+
+
+def _attribute(cls: type, name: str) -> Kept:
+    return Kept(f"the attribute `{name}` of {cls.__name__}", attribute_place(cls, name), attribute=True)
+
+
+def _class_attribute(cls: type, name: str) -> Kept:
+    return Kept(f"the class attribute `{name}` of {cls.__name__}", _class_place(cls, name))
+
+
+def _default(function: types.FunctionType, name: str) -> Kept:
+    return Kept(f"the default of the argument `{name}` of {_label(function)}", _default_place(function, name))
+
+
+def _closure_variable(function: types.FunctionType, name: str) -> Kept:
+    return Kept(f"the closure variable `{name}` of {_label(function)}", None)
+
+
+def _global(file: str, name: str) -> Kept:
+    return Kept(f"the global `{name}`", _global_place(file, name))
+
+
+def _label(function: types.FunctionType) -> str:
+    return function.__qualname__.replace(".<locals>", "")
 
 
 def _plain_function(value: Any) -> types.FunctionType | None:
@@ -148,16 +171,14 @@ def _search_functions(functions: dict[types.FunctionType, None], kept: KeptTenso
     waiting = list(functions)
     while waiting:
         function = waiting.pop()
-        label = function.__qualname__.replace(".<locals>", "")
         for name, value in _defaults(function):
-            place = _default_place(function, name)
-            kept.add(value, Kept(f"the default of the argument `{name}` of {label}", place), registered)
+            kept.add(value, functools.partial(_default, function, name), registered)
         for name, value in _closure(function):
-            kept.add(value, Kept(f"the closure variable `{name}` of {label}", None), registered)
+            kept.add(value, functools.partial(_closure_variable, function, name), registered)
         for name, value, file in _globals_named(function):
             helper = _plain_function(value)
             if helper is None:
-                kept.add(value, Kept(f"the global `{name}`", _global_place(file, name)), registered)
+                kept.add(value, functools.partial(_global, file, name), registered)
             elif helper not in functions and is_users(helper.__code__.co_filename):
                 functions[helper] = None
                 waiting.append(helper)
