@@ -17,7 +17,16 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks import writes
-from exportlint.checks.python_state import MAX_DEPTH, MAX_ELEMENTS, Slot, Snapshot, python_modules, slots, users_classes
+from exportlint.checks.python_state import (
+    CONTAINERS,
+    MAX_DEPTH,
+    Slot,
+    Snapshot,
+    elements,
+    python_modules,
+    slots,
+    users_classes,
+)
 from exportlint.parity.compare import is_fake
 from exportlint.places import Place
 
@@ -84,10 +93,9 @@ def holds_fake(value: Any, depth: int = 0) -> bool:
     """Whether the value is a tensor without data, or a container of one."""
     if isinstance(value, torch.Tensor):
         return is_fake(value)
-    if depth >= MAX_DEPTH or not isinstance(value, (list, tuple, dict, set, frozenset)):
+    if depth >= MAX_DEPTH or not isinstance(value, CONTAINERS):
         return False
-    items = list(value.values() if isinstance(value, dict) else value)[:MAX_ELEMENTS]
-    return any(holds_fake(item, depth + 1) for item in items)
+    return any(holds_fake(item, depth + 1) for item in elements(value))
 
 
 def _finding(slot: Slot, harm: str) -> Finding:

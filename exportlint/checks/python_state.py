@@ -12,6 +12,7 @@ import random
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 200  # of one container
 MAX_DEPTH = 3  # of containers in containers, and of objects in objects
 MAX_KEPT = 2**20  # elements of a tensor whose values are kept
+
+CONTAINERS: tuple[Any, ...] = (list, dict, set, tuple, collections.deque)
+RESTORED = frozenset({list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict})
 
 Kind = Literal["attribute", "buffer", "class attribute", "global"]
 _WHOLE = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
@@ -137,6 +141,8 @@ def slots(model: nn.Module) -> Iterator[tuple[Slot, Any]]:
             (Slot(cls, n, "class attribute"), value) for n, value in list(vars(cls).items()) if _is_state(n, value)
         )
     for module in python_modules(classes):
+        if is_library(module):
+            continue  # what libraries keep for all that use them is theirs
         yield from (
             (Slot(module, n, "global"), value) for n, value in list(vars(module).items()) if _is_state(n, value)
         )
@@ -164,11 +170,7 @@ def _objects(model: nn.Module) -> Iterator[Any]:
 def _held(owner: Any) -> Iterator[Any]:
     """Objects of the user's classes among the attributes, also inside lists and dicts."""
     for value in list(vars(owner).values()):
-        values: list[Any] = [value]
-        if isinstance(value, dict):
-            values = list(itertools.islice(value.values(), MAX_ELEMENTS))
-        elif isinstance(value, (list, tuple)):
-            values = list(value[:MAX_ELEMENTS])
+        values = elements(value) if isinstance(value, (list, tuple, dict)) else [value]
         for item in values:
             code = isinstance(item, (type, ModuleType, FunctionType, nn.Module, torch.Tensor))
             if hasattr(item, "__dict__") and not code and users_module(type(item).__module__) is not None:
@@ -185,7 +187,7 @@ def python_modules(classes: Iterable[type]) -> list[ModuleType]:
         if name in found or module is None:
             continue
         found[name] = module
-        if "site-packages" in (module.__file__ or ""):
+        if is_library(module):
             continue
         for value in list(vars(module).values()):
             if isinstance(value, ModuleType):
@@ -200,6 +202,11 @@ def users_module(name: str) -> ModuleType | None:
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     return module if isinstance(module, ModuleType) and file and places.is_users(file) else None
+
+
+def is_library(module: ModuleType) -> bool:
+    """Whether the module is an installed package's."""
+    return bool({"site-packages", "dist-packages"} & set(Path(module.__file__ or "").parts))
 
 
 def _is_state(name: str, value: Any) -> bool:
@@ -220,7 +227,7 @@ def save(value: Any, depth: int = 0, *, keep: bool = True) -> Saved:
         return _save_tensor(value, keep=keep)
     if isinstance(value, (type(None), bool, int, float, complex, str, bytes)):
         return Saved((type(value), repr(value)), lambda: value)
-    if depth < MAX_DEPTH and isinstance(value, (list, dict, set, tuple, collections.deque)):
+    if depth < MAX_DEPTH and isinstance(value, CONTAINERS):
         return _save_container(value, depth, keep=keep)
     return _save_generator(value) or Saved(id(value), lambda: value)
 
@@ -239,25 +246,32 @@ def _save_tensor(value: torch.Tensor, *, keep: bool) -> Saved:
     return Saved((id(value), version), restore)
 
 
+def elements(value: Any) -> list[Any]:
+    """The first elements of a container, the values of a dict; a subclass's own way to look them up is not asked."""
+    base = next(kind for kind in CONTAINERS if isinstance(value, kind))
+    return list(itertools.islice(dict.values(value) if base is dict else base.__iter__(value), MAX_ELEMENTS))
+
+
 def _save_container(value: Any, depth: int, *, keep: bool) -> Saved:
-    keys = list(itertools.islice(value, MAX_ELEMENTS))
-    children = [save(value[k] if isinstance(value, dict) else k, depth + 1, keep=keep) for k in keys]
-    names = [save(k, MAX_DEPTH, keep=False).mark for k in keys] if isinstance(value, dict) else []
-    marks = frozenset(c.mark for c in children) if isinstance(value, set) else tuple(c.mark for c in children)
-    whole = len(value) <= MAX_ELEMENTS
+    base = next(kind for kind in CONTAINERS if isinstance(value, kind))
+    keys = list(itertools.islice(dict.__iter__(value), MAX_ELEMENTS)) if base is dict else []
+    children = [save(item, depth + 1, keep=keep) for item in elements(value)]
+    names = tuple(save(key, MAX_DEPTH, keep=False).mark for key in keys)
+    marks = (frozenset if base is set else tuple)(child.mark for child in children)
+    size = base.__len__(value)
 
     def restore() -> Any:
-        if not whole or isinstance(value, tuple):
+        if size > MAX_ELEMENTS or type(value) not in RESTORED:
             return value
         old = [child.restore() for child in children]
         value.clear()
-        if isinstance(value, (dict, set)):
-            value.update(zip(keys, old, strict=True) if isinstance(value, dict) else old)
+        if base in (dict, set):
+            value.update(zip(keys, old, strict=True) if base is dict else old)
         else:
             value.extend(old)
         return value
 
-    return Saved((type(value), len(value), tuple(names), marks, id(value) if isinstance(value, list) else 0), restore)
+    return Saved((type(value), 0 if base is tuple else id(value), size, names, marks), restore)
 
 
 def _save_generator(value: Any) -> Saved | None:
