@@ -54,7 +54,9 @@ _PROPERTIES = ("property", "cached_property", "functools.cached_property")
 def get(it: Interpreter, base: Value, node: cst.Attribute, state: State) -> Value:
     """The value of an attribute expression of which the base is known."""
     name = node.attr.value
-    return join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
+    found = join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
+    # What is exported is the model for inference, whatever object is asked.
+    return Const(False) if name == "training" and found == UNKNOWN else found
 
 
 def _of(it: Interpreter, base: Value, name: str, state: State) -> Value:

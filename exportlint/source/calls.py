@@ -10,7 +10,7 @@ import libcst as cst
 from exportlint.source import builtin_calls, tensors
 from exportlint.source.events import Called, Converted
 from exportlint.source.facts import facts
-from exportlint.source.parameters import Arguments
+from exportlint.source.parameters import OPEN, Arguments
 from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
@@ -113,10 +113,10 @@ def arguments(it: Interpreter, node: cst.Call, state: State) -> Arguments:
             else:
                 unknown = True
         elif part.star == "**":
-            if isinstance(value, Dict) and value.items and all(isinstance(k, str) for k, _ in value.items):
+            known = isinstance(value, Dict) and all(isinstance(k, str) for k, _ in value.items)
+            if isinstance(value, Dict) and known:
                 keywords.update(value.items)
-            elif value != Dict():
-                unknown = True
+            unknown = unknown or not known or (isinstance(value, Dict) and value.kept == OPEN)
         elif part.keyword is not None:
             keywords[part.keyword.value] = value
         else:

@@ -304,7 +304,8 @@ _HALF = ("torch.float16", "torch.half", "torch.bfloat16")
 
 def _static_comparison(op: cst.BaseCompOp, left: Value, right: Value) -> Value:
     half = any(isinstance(v, External) and v.name in _HALF for v in (left, right))
-    if half and Static("dtype") in (left, right) and isinstance(op, (cst.Equal, cst.NotEqual)):
+    known = isinstance(left, External) and isinstance(right, External)
+    if half and not known and isinstance(op, (cst.Equal, cst.NotEqual)):
         return Const(isinstance(op, cst.NotEqual))  # models are taken to run in torch's default dtype
     if isinstance(left, Const) and isinstance(right, Const) and isinstance(op, (cst.Equal, cst.NotEqual)):
         return Const((left.value == right.value) is isinstance(op, cst.Equal))

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from exportlint.source.state import State
 
 
+OPEN = "open"
+"""Where a dictionary of keyword arguments is kept that holds more than is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """What a call hands over; `open` where a ``*`` or ``**`` hands over more than is known."""
@@ -61,12 +65,16 @@ def bind(it: Interpreter, function: Function, arguments: Arguments, inner: State
             inner.variables[name] = _keyword(it, parameter, keywords, arguments, inner)
     if isinstance(node.params.star_arg, cst.Param):
         inner.variables[node.params.star_arg.name.value] = (
-            Sequence(None, UNKNOWN, "tuple") if arguments.open else Sequence(tuple(positional), kind="tuple")
+            Sequence(tuple(positional), kind="tuple")
+            if positional or not arguments.open
+            else Sequence(None, UNKNOWN, "tuple")
         )
     for parameter in node.params.kwonly_params:
         inner.variables[parameter.name.value] = _keyword(it, parameter, keywords, arguments, inner)
     if node.params.star_kwarg is not None:
-        inner.variables[node.params.star_kwarg.name.value] = Dict(() if arguments.open else tuple(keywords.items()))
+        inner.variables[node.params.star_kwarg.name.value] = Dict(
+            tuple(keywords.items()), kept=OPEN if arguments.open else ""
+        )
 
 
 def _keyword(
