@@ -18,7 +18,7 @@ Verdict = Literal["confirmed", "refuted", "not_exercised", "missed"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # The checks, in the order in which they run and are shown.
-CHECKS = ("capture", "reload", "device", "shapes", "state", "lint")
+CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "lint")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
 
 SCHEMA_VERSION = 1

@@ -46,10 +46,12 @@ class Step:
     Attributes:
         key: Equal for nodes that compute the same from the same.
         node: The node.
+        at: Its place among the steps.
     """
 
     key: int
     node: torch.fx.Node
+    at: int
 
     @property
     def operator(self) -> str:
@@ -73,8 +75,13 @@ def graph_modules(program: ExportedProgram) -> Iterator[torch.fx.GraphModule]:
     return (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
 
 
-def canonical(program: ExportedProgram) -> list[Step]:
-    """The live steps of a program and of its nested graphs, in order, the calls only."""
+def canonical(program: ExportedProgram, *, dtypes: bool = True) -> list[Step]:
+    """The live steps of a program and of its nested graphs, in order, the calls only.
+
+    Args:
+        program: The program.
+        dtypes: Whether float32 and bfloat16 are two dtypes.
+    """
     signature = program.graph_signature
     targets = {spec.arg.name: (spec.kind.name, spec.target) for spec in signature.input_specs}
     inputs: dict[str, Any] = {}
@@ -82,11 +89,11 @@ def canonical(program: ExportedProgram) -> list[Step]:
         kind, target = targets[spec.arg.name]
         constant = program.constants.get(target) if target is not None else None
         if kind == "CONSTANT_TENSOR" and isinstance(constant, torch.Tensor):
-            inputs[spec.arg.name] = (kind, _value(constant))
+            inputs[spec.arg.name] = (kind, _value(constant) if dtypes else tuple(constant.shape))
         else:
             inputs[spec.arg.name] = (kind, target or position)
     steps: list[Step] = []
-    _walk(program.graph_module, inputs, steps)
+    _walk(program.graph_module, inputs, steps, _Leaves(dtypes))
     return steps
 
 
@@ -101,7 +108,7 @@ def _value(tensor: torch.Tensor) -> Any:
     return (*about, hash(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()))
 
 
-def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step]) -> int:
+def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step], leaves: _Leaves) -> int:
     """Append the steps of the graph; returns the key of its output."""
     keys: dict[torch.fx.Node, Any] = {}
     live = _live(module.graph)
@@ -112,14 +119,14 @@ def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step
         elif node.op == "get_attr":
             inner = getattr(module, str(node.target), None)
             nested = isinstance(inner, torch.fx.GraphModule)
-            keys[node] = _walk(inner, {}, steps) if nested else str(node.target)  # type: ignore[arg-type]
+            keys[node] = _walk(inner, {}, steps, leaves) if nested else str(node.target)  # type: ignore[arg-type]
         elif node.op == "output":
-            output = hash(("output", *_arguments(node, keys)))
+            output = hash(("output", *leaves.arguments(node, keys)))
         elif base_name(node) in _LAYOUT and isinstance(node.args[0], torch.fx.Node):
             keys[node] = keys[node.args[0]]
         else:
-            keys[node] = hash((str(node.target), *_arguments(node, keys)))
-            steps.append(Step(keys[node], node))
+            keys[node] = hash((str(node.target), *leaves.arguments(node, keys)))
+            steps.append(Step(keys[node], node, len(steps)))
     return output
 
 
@@ -142,19 +149,40 @@ def _writes(node: torch.fx.Node) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def _arguments(node: torch.fx.Node, keys: dict[torch.fx.Node, Any]) -> tuple[Any, ...]:
-    kwargs = {name: value for name, value in node.kwargs.items() if name not in _LAYOUT_ARGUMENTS}
-    args = node.args[1:] if str(node.target) == "wrap_with_autocast" else node.args  # the first is a device type
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    return (str(spec), *(_leaf(leaf, keys) for leaf in leaves))
+@dataclass(frozen=True, slots=True)
+class _Leaves:
+    """How arguments are told apart."""
+
+    dtypes: bool
+
+    def arguments(self, node: torch.fx.Node, keys: dict[torch.fx.Node, Any]) -> tuple[Any, ...]:
+        """What tells the arguments of a node, given the keys of those before it."""
+        kwargs = {name: value for name, value in node.kwargs.items() if name not in _LAYOUT_ARGUMENTS}
+        args = node.args[1:] if str(node.target) == "wrap_with_autocast" else node.args  # the first is a device type
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        return (str(spec), *(self._leaf(leaf, keys) for leaf in leaves))
+
+    def _leaf(self, leaf: Any, keys: dict[torch.fx.Node, Any]) -> Any:
+        if isinstance(leaf, torch.fx.Node):
+            return keys[leaf]
+        if isinstance(leaf, torch.device):
+            return "device"
+        return "dtype" if not self.dtypes and _of_dtype(leaf) else repr(leaf)
 
 
-def _leaf(leaf: Any, keys: dict[torch.fx.Node, Any]) -> Any:
-    if isinstance(leaf, torch.fx.Node):
-        return keys[leaf]
-    if isinstance(leaf, torch.device):
-        return "device"
-    return repr(leaf)
+_FLOATS = (torch.float32, torch.bfloat16)
+# Numbers that code takes from a dtype, such as the lowest one for a mask.
+_LIMITS = frozenset(getattr(torch.finfo(dtype), name) for dtype in _FLOATS for name in ("min", "max", "eps", "tiny"))
+
+
+def _of_dtype(leaf: Any) -> bool:
+    """Whether an argument is a dtype, or a limit of one."""
+    return leaf in _FLOATS if isinstance(leaf, torch.dtype) else isinstance(leaf, float) and leaf in _LIMITS
+
+
+def of_dtypes(node: torch.fx.Node) -> tuple[torch.dtype | float, ...]:
+    """The dtypes, and the limits of dtypes, among the arguments of a node."""
+    return tuple(leaf for leaf in pytree.arg_tree_leaves(*node.args, **node.kwargs) if _of_dtype(leaf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +207,9 @@ class Unlike:
 
     @property
     def place(self) -> Place | None:
-        """The line of either step."""
-        return next((p for step in (self.ours, self.theirs) if step for p in [place_of(step.node)] if p), None)
+        """The line of the earlier step that has one."""
+        steps = sorted((step for step in (self.ours, self.theirs) if step is not None), key=lambda step: step.at)
+        return next((place for place in (place_of(step.node) for step in steps) if place is not None), None)
 
 
 def unlike(ours: list[Step], theirs: list[Step]) -> Unlike | None:

@@ -1,0 +1,179 @@
+"""The check ``twins``: is the program the same whatever it was exported from?
+
+1. Example size: exported from the second example call, under the same dynamic dimensions, the program must have the
+   same operators, constants and ranges. Where it has not, the sizes of the example decided something without a word.
+2. Dtype: exported in bfloat16, the program may differ in dtypes only; those that follow the inputs are constants in the
+   program, and are named as information.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from exportlint import blame
+from exportlint.checks.context import ModelError, NotCapturedError, call
+from exportlint.findings import CheckResult
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.context import Context
+    from exportlint.devices.program import Unlike
+    from exportlint.findings import Finding
+
+NAME = "twins"
+MOST_BAKED = 20
+
+
+def run(ctx: Context) -> CheckResult:
+    """Run the check: both axes; `not_checked` where the case has neither a second size nor a floating-point dtype."""
+    try:
+        ctx.expected()
+        ctx.program()
+    except ModelError as error:
+        return _not_checked(f"the model does not run: the {error.stage} fails")
+    except NotCapturedError:
+        return _not_checked("the model is not captured")
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return _not_checked("the model is not captured")
+    notes: list[str] = []
+    findings = [*_by_size(ctx, notes), *_by_dtype(ctx, notes)]
+    if findings and findings[0].severity != "info":
+        reason = f"{findings[0].place}: {findings[0].message}"
+        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=tuple(notes))
+    return CheckResult(name=NAME, outcome="passed", findings=tuple(findings), notes=tuple(notes))
+
+
+def _not_checked(reason: str) -> CheckResult:
+    return CheckResult(name=NAME, outcome="not_checked", reason=reason)
+
+
+def _by_size(ctx: Context, notes: list[str]) -> list[Finding]:
+    """The finding for programs that differ by the example call, under the case's own dynamic dimensions."""
+    second = ctx.second_example()
+    if second is None or ctx.dynamic_shapes is None or not _may_vary(ctx, second):
+        return []
+    program = ctx.program()
+    try:
+        twin = ctx.export(ctx.dynamic_shapes, second)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        notes.append(f"the export from the second example call fails: {blame.words(error)}")
+        return []
+    parting, ranges = _parting(program, twin), _ranges(program, twin)
+    if parting is None and ranges is None:
+        return []
+    if _parting(program, ctx.export(ctx.dynamic_shapes)) is not None:
+        return []  # it differs from export to export
+    place = (parting.place if parting is not None else None) or ctx.head()
+    what = parting.words if parting is not None else str(ranges)
+    message = "the sizes of the example decide what is captured: another example gives another program"
+    return [blame.finding("EXP301", message, place, severity="warning", evidence=what)]
+
+
+def _may_vary(ctx: Context, second: Inputs) -> bool:
+    """Whether the second call has other sizes; 0 and 1 are constants for torch, whatever is asked."""
+    first, other = _sizes(ctx.example()), _sizes(second)
+    pairs = [(a, b) for left, right in zip(first, other, strict=False) for a, b in zip(left, right, strict=False)]
+    return len(first) == len(other) and any(a != b for a, b in pairs) and all(min(a, b) > 1 or a == b for a, b in pairs)
+
+
+def _sizes(inputs: Inputs) -> list[torch.Size]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf.shape for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+
+
+def _parting(ours: ExportedProgram, theirs: ExportedProgram) -> Unlike | None:
+    from exportlint.devices.program import canonical, unlike
+
+    return unlike(canonical(ours), canonical(theirs))
+
+
+def _ranges(ours: ExportedProgram, theirs: ExportedProgram) -> str | None:
+    """The first dimension of an input that the programs grant other sizes, in words."""
+    from exportlint.shapes.contract import granted
+
+    left, right = granted(ours), granted(theirs)
+    for index, sizes in left.sizes.items():
+        for dimension, (a, b) in enumerate(zip(sizes, right.sizes.get(index, ()), strict=False)):
+            one, other = left.ranges.get(a, a), right.ranges.get(b, b)
+            if isinstance(one, tuple) and isinstance(other, tuple) and one != other:
+                return f"dimension {dimension} of input {index} may be {_words(one)} or {_words(other)}"
+    return None
+
+
+def _words(bounds: tuple[int, int | None]) -> str:
+    return f"{bounds[0]} to {bounds[1]}" if bounds[1] is not None else f"{bounds[0]} and more"
+
+
+def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding]:
+    """Lines whose dtype follows the inputs and is a constant in the program."""
+    import torch
+
+    from exportlint.devices.program import canonical, unlike
+
+    model, inputs = ctx.build(), ctx.example()
+    if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *_tensors(inputs))):
+        return []
+    model, inputs = model.to(torch.bfloat16), _cast(inputs)
+    ctx.stage("export in bfloat16")
+    try:
+        call(model, inputs)
+        with torch.no_grad():
+            twin = torch.export.export(
+                ctx.build().to(torch.bfloat16), *inputs, dynamic_shapes=ctx.dynamic_shapes, strict=False
+            )
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        notes.append(f"the model does not run, or is not captured, in bfloat16: {blame.words(error)}")
+        return []
+    ours, theirs = canonical(ctx.program(), dtypes=False), canonical(twin, dtypes=False)
+    parting = unlike(ours, theirs)
+    if parting is not None:
+        notes.append(f"another program is captured in bfloat16: {parting.words}")
+        return []
+    return _baked(ours, theirs)
+
+
+def _baked(ours: list[Any], theirs: list[Any]) -> list[Finding]:
+    from exportlint.devices.program import of_dtypes, place_of
+
+    message = "the dtype follows the inputs here, and the exported program makes it a constant"
+    found: dict[Any, Finding] = {}
+    for step, twin in zip(ours, theirs, strict=True):
+        place = place_of(step.node)
+        if step.key == twin.key and place is not None and of_dtypes(step.node) != of_dtypes(twin.node):
+            evidence = f"{step.operator}: {_names(step.node)}, and {_names(twin.node)} where exported in bfloat16"
+            found.setdefault(place, blame.finding("EXP207", message, place, severity="info", evidence=evidence))
+    return list(found.values())[:MOST_BAKED]
+
+
+def _names(node: torch.fx.Node) -> str:
+    from exportlint.devices.program import of_dtypes
+
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in of_dtypes(node))
+
+
+def _tensors(inputs: Inputs) -> list[torch.Tensor]:
+    from exportlint.devices.kept import tensors_in
+
+    return list(tensors_in(inputs))
+
+
+def _cast(inputs: Inputs) -> Inputs:
+    """The arguments with their float32 tensors in bfloat16."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    cast: Inputs = pytree.tree_map_only(
+        torch.Tensor, lambda t: t.to(torch.bfloat16) if t.dtype == torch.float32 else t, inputs
+    )
+    return cast
