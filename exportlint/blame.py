@@ -100,7 +100,7 @@ SYMPTOMS = (
     ),
     _symptom(
         "EXP603",
-        "the signature of forward does not name its inputs, so dynamic shapes cannot be matched to them",
+        "dynamic_shapes cannot be matched to the parameters of forward",
         r"top-level keys must be the arg names",
         r"mismatch between the structure of `inputs` and `dynamic_shapes`",
         r"tree_name when there might be a mismatch",

@@ -88,7 +88,11 @@ def _of_convention(module: ModuleType, source: str) -> list[ModelCase]:
     build, inputs = getattr(module, "build", None), getattr(module, "inputs", None)
     if not callable(build) or not callable(inputs):
         return []
-    name = Path(source).stem if source.endswith(".py") else source.rpartition(".")[2]
+    path = Path(source)
+    if source.endswith(".py"):
+        name = path.stem if path.stem != "__init__" else path.resolve().parent.name
+    else:
+        name = source.rpartition(".")[2]
     kwargs, inputs2 = getattr(module, "kwargs", dict), getattr(module, "inputs2", None)
     dynamic_shapes = getattr(module, "DYNAMIC_SHAPES", None)
     try:

@@ -228,6 +228,8 @@ def run(ctx: Context) -> CheckResult:
         else:
             program, example, guards = ctx.program(), ctx.example(), ctx.guards
     except ModelError as error:
+        if error.stage == "inputs2":
+            return _second_example_fails(error)
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except NotCapturedError:
         return _not_checked("the model is not captured")
@@ -238,6 +240,13 @@ def run(ctx: Context) -> CheckResult:
     subject = Subject(ctx, contract, contracts.granted(program), program, guards, example)
     findings = [*_pinned(subject), *_drawn(subject)]
     return _result(subject, findings)
+
+
+def _second_example_fails(error: ModelError) -> CheckResult:
+    cause = error.__cause__ or error
+    message = "the arguments of the second call cannot be made"
+    found = blame.finding("EXP002", message, blame.place_of(cause), evidence=blame.words(cause))
+    return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 
 
 def _not_checked(reason: str) -> CheckResult:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FLOAT_KINDS = ("zeros", "normal", "ones", "negative", "large", "small")
 INTEGER_KINDS = ("smallest", "range", "below the sizes", "largest")
 BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single")
-MAX_ELEMENTS = 1 << 22  # of one tensor; a size is lowered before memory runs out
+MOST_OF_EXAMPLE = 16  # a declared maximum is tried up to this many times the size in the example
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +59,36 @@ def inputs(
 
     @st.composite
     def draw_call(draw: DrawFn) -> Drawn:
-        values = {key: draw(st.integers(low, high), label=str(key)) for key, (low, high) in variables.items()}
+        values = {key: draw(_size(low, high, edge), label=str(key)) for key, (low, high, edge) in variables.items()}
         return _call(draw, example, contract, grants, values, domains)
 
     return draw_call()
 
 
-def _variables(contract: Contract, grants: Granted) -> dict[Any, tuple[int, int]]:
-    """What is drawn: the symbols of the program that stand for dynamic dimensions, with their ranges as asked."""
-    variables: dict[Any, tuple[int, int]] = {}
+def _size(low: int, high: int, edge: int) -> SearchStrategy[int]:
+    """Sizes from `low` to `high`, and now and then `edge`; shrinks towards `low`."""
+    from hypothesis import strategies as st
+
+    if edge <= high:
+        return st.integers(low, high)
+    return st.integers(low, high + 1).map(lambda size: size if size <= high else edge)  # so that it shrinks from there
+
+
+def _variables(contract: Contract, grants: Granted) -> dict[Any, tuple[int, int, int]]:
+    """What is drawn: the symbols of the program that stand for dynamic dimensions, with their ranges as asked.
+
+    The third number is the declared maximum, where it is not too large for a model to be called with.
+    """
+    variables: dict[Any, tuple[int, int, int]] = {}
     for leaf in contract.leaves:
         for d, ask in leaf.asked.items():
             size = _granted_size(grants, leaf, d)
             for symbol in getattr(size, "free_symbols", ()):
-                low, high = _range(ask, leaf.shape[d]) if size.is_Symbol else _range_of_root(leaf.shape[d])
+                low, high, edge = _range(ask, leaf.shape[d]) if size.is_Symbol else _range_of_root(leaf.shape[d])
                 if symbol in variables:
-                    low, high = max(low, variables[symbol][0]), min(high, variables[symbol][1])
-                variables[symbol] = (low, max(low, high))
+                    known = variables[symbol]
+                    low, high, edge = max(low, known[0]), min(high, known[1]), min(edge, known[2])
+                variables[symbol] = (low, max(low, high), edge)
     return dict(sorted(variables.items(), key=lambda item: str(item[0])))
 
 
@@ -84,13 +97,17 @@ def _granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:
     return sizes[d] if d < len(sizes) else leaf.shape[d]
 
 
-def _range(ask: Ask, example: int) -> tuple[int, int]:
+def _range(ask: Ask, example: int) -> tuple[int, int, int]:
     high = max(2 * example + 2, 9)
-    return ask.minimum, max(ask.minimum, high if ask.maximum is None else min(high, ask.maximum))
+    if ask.maximum is not None:
+        high = min(high, ask.maximum)
+    high = max(ask.minimum, high)
+    affordable = ask.maximum is not None and ask.maximum <= MOST_OF_EXAMPLE * max(example, 8)
+    return ask.minimum, high, ask.maximum if affordable and ask.maximum is not None else high
 
 
-def _range_of_root(example: int) -> tuple[int, int]:
-    return 1, max(4, example)
+def _range_of_root(example: int) -> tuple[int, int, int]:
+    return 1, max(4, example), max(4, example)
 
 
 def _call(

@@ -352,8 +352,8 @@ def test_a_second_call_that_cannot_be_made_concerns_the_check_that_needs_it(mode
     ran, _ = models
     assert ran.check("inputs2_raise", "capture")["outcome"] == "passed"
     shapes = ran.check("inputs2_raise", "shapes")
-    assert (shapes["outcome"], shapes["findings"]) == ("not_checked", [])
-    assert "inputs2" in shapes["reason"]
+    assert (shapes["outcome"], [f["rule"] for f in shapes["findings"]]) == ("errored", ["EXP002"])
+    assert shapes["reason"].startswith("the arguments of the second call cannot be made: ")
 
 
 def test_models_that_run_keep_their_results(models):

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint.checks.context import fresh
 from exportlint.shapes import strategies
-from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.contract import Ask, declared, granted
 from exportlint.shapes.strategies import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, Domain
 
 BATCH = Dim("batch", min=2, max=6)
@@ -209,3 +209,16 @@ def test_a_mask_of_ones_is_drawn_with_zeros():
 
     draw()
     assert seen == {0, 1}
+
+
+@pytest.mark.parametrize(("maximum", "edge"), [(64, 64), (5000, 9), (None, 9), (5, 5)])
+def test_a_declared_maximum_is_tried_where_a_model_can_be_called_with_it(maximum, edge):
+    low, high, largest = strategies._range(Ask("batch", 1, maximum), 3)
+    assert (low, largest) == (1, edge)
+    assert high == min(9, edge)
+
+
+def test_the_maximum_is_drawn_and_shrinks_from_there():
+    sizes = strategies._size(1, 9, 64)
+    assert find(sizes, lambda size: size > 9) == 64
+    assert find(sizes, lambda size: size >= 5) == 5
