@@ -19,6 +19,8 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # The checks, in the order in which they run and are shown.
 CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "lint")
+# The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
+DEVICES = ("second", "meta", "fake-cuda", "cuda", "mps", "xpu")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
 
 SCHEMA_VERSION = 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device_branches import look_for_branches
+from exportlint.checks.device_elsewhere import run_elsewhere
 from exportlint.checks.device_report import Report, blame_origin
 from exportlint.checks.device_twin import difference, export_there, rerun, tensors
 from exportlint.places import display_path
@@ -46,11 +47,16 @@ def run(ctx: Context, _: Callable[[CheckResult], None] | None = None) -> CheckRe
         return report.result()
     if not report.stuck():
         look_for_branches(ctx, report)
-    there = _on_the_second_device(ctx, report, watched[1])
-    twin = export_there(ctx, report) if there is not None else None
+    there, twin = None, None
+    if "second" in ctx.settings.devices:
+        there = _on_the_second_device(ctx, report, watched[1])
+        twin = export_there(ctx, report) if there is not None else None
     _what_is_baked(ctx, report, watched[0], twin)
+    for name in ctx.settings.devices:
+        if name != "second":
+            run_elsewhere(ctx, report, name)
     if there and not report.stuck():
-        rerun(ctx, report, there, twin)
+        rerun(ctx, report, there, twin)  # last, since it moves the program
     return report.result()
 
 

@@ -37,6 +37,13 @@ class Report:
         if known is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
             self.findings[key] = finding
 
+    def leave_out(self, why: str) -> None:
+        """Say what was not checked; the first reason is that of the whole check."""
+        if self.unchecked is None:
+            self.unchecked = why
+        else:
+            self.notes.append(why)
+
     def alarmed(self) -> bool:
         """Whether a finding changes the outcome."""
         return any(finding.severity != "info" for finding in self.findings.values())

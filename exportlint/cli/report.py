@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exportlint.findings import CHECKS
+from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from exportlint.findings import CaseResult, Readiness, TargetError
 
 
-def _names(known: tuple[str, ...], what: str) -> Callable[..., tuple[str, ...]]:
-    """A click callback for a list of names separated by commas."""
+def _names(known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None) -> Callable[..., tuple[str, ...]]:
+    """A click callback for a list of names separated by commas; all of them by default."""
 
     def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
         if value is None:
-            return known
+            return known if default is None else default
         names = [name.strip() for name in value.split(",") if name.strip()]
         for name in names:
             if name not in known:
@@ -80,8 +80,9 @@ MOST_SECONDS = 1e7
     help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
 )  # fmt: skip
 @click.option(
-    "--devices", callback=_names(("second",), "device"), metavar="NAMES",
-    help="Devices for the check device. Default: second, the device that needs no hardware.",
+    "--devices", callback=_names(DEVICES, "device", ("second",)), metavar="NAMES",
+    help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, which needs no "
+    "hardware.",
 )  # fmt: skip
 @click.option("--examples", default=20, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option(

@@ -252,8 +252,8 @@ def plain_tensors() -> Iterator[None]:
         yield
 
 
-def fake_copies(tensors: dict[int, torch.Tensor], device: torch.device) -> dict[int, torch.Tensor]:
-    """Fake tensors on `device` in place of these, by the same keys and of one fake mode, for `torch.export`.
+def fake_copies(tensors: dict[int, torch.Tensor], device: torch.device) -> tuple[dict[int, torch.Tensor], Any]:
+    """Fake tensors on `device` in place of these, by the same keys, for `torch.export`; and their fake mode.
 
     Raises:
         RuntimeError: When fake tensors of this torch refuse the device.
@@ -266,4 +266,4 @@ def fake_copies(tensors: dict[int, torch.Tensor], device: torch.device) -> dict[
         metas = {
             key: torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta") for key, t in tensors.items()
         }
-    return {key: FakeTensor(mode, meta, device) for key, meta in metas.items()}
+    return {key: FakeTensor(mode, meta, device) for key, meta in metas.items()}, mode

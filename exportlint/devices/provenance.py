@@ -58,7 +58,9 @@ _FACTORIES = (
 _BIRTHS = {"lift_fresh": "a tensor constructor", "empty": "a tensor constructor", "lift": "a tensor constructor"}
 _MOVES = frozenset({"to", "cpu", "cuda", "xpu", "mps", "type"})
 _HOME = frozenset({"cpu", "meta"})
-_MISMATCH = re.compile(r"two different devices|at least two devices|on the same device", re.IGNORECASE)
+_MISMATCH = re.compile(
+    r"two different devices|at least two devices|on the same device|not on the expected device", re.IGNORECASE
+)
 _DEPTH_OF_CHAIN = 16
 _MOST_REMEMBERED = 10_000
 

@@ -38,20 +38,33 @@ def export_on_second(
         Exception: What `torch.export.export` raises.
     """
     device = second_device()
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    tensors: dict[int, torch.Tensor] = {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}
-    tensors |= {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     numbers = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    fakes = hooks.fake_copies(tensors, device)
-    parameters = {id(p): torch.nn.Parameter(fakes[id(p)], requires_grad=False) for p in model.parameters()}
-    for module in model.modules():
-        module._parameters.update({n: p if p is None else parameters[id(p)] for n, p in module._parameters.items()})
-        module._buffers.update({n: b if b is None else fakes[id(b)] for n, b in module._buffers.items()})
-    args, kwargs = pytree.tree_unflatten([fakes.get(id(leaf), leaf) for leaf in leaves], spec)
+    (args, kwargs), _ = fake_module(model, (args, kwargs), device)
     with torch.no_grad():
         program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     _give_numbers(program, numbers)
     return program
+
+
+def fake_module(
+    model: torch.nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]], device: torch.device
+) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], Any]:
+    """Put fake tensors of a device in place of the model's parameters and buffers.
+
+    None of them requires a gradient: fake tensors of a device that this build lacks would end the process.
+
+    Returns:
+        The arguments as fake tensors, and the fake mode of all of them.
+    """
+    leaves, spec = pytree.tree_flatten(inputs)
+    tensors: dict[int, torch.Tensor] = {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    tensors |= {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    fakes, mode = hooks.fake_copies(tensors, device)
+    parameters = {id(p): torch.nn.Parameter(fakes[id(p)], requires_grad=False) for p in model.parameters()}
+    for module in model.modules():
+        module._parameters.update({n: p if p is None else parameters[id(p)] for n, p in module._parameters.items()})
+        module._buffers.update({n: b if b is None else fakes[id(b)] for n, b in module._buffers.items()})
+    return pytree.tree_unflatten([fakes.get(id(leaf), leaf) for leaf in leaves], spec), mode
 
 
 def _give_numbers(program: ExportedProgram, numbers: dict[str, torch.Tensor]) -> None:

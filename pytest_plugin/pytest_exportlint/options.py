@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exportlint.findings import CHECKS
+from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,12 +24,14 @@ class Settings:
     Attributes:
         checks: Names of the checks, in the order in which they run.
         examples: Calls that hypothesis draws for each case.
+        devices: Devices for the check ``device``.
         timeout: Seconds that one check may compute.
         isolation: Where checks run, one of `ISOLATIONS`.
     """
 
     checks: tuple[str, ...] = CHECKS
     examples: int = 20
+    devices: tuple[str, ...] = ("second",)
     timeout: float = 300.0
     isolation: str = "auto"
 
@@ -52,6 +54,13 @@ def add(parser: pytest.Parser) -> None:
         dest="exportlint_examples",
         metavar="N",
         help=f"Calls that the check shapes draws for each model. Default: {DEFAULTS.examples}.",
+    )
+    group.addoption(
+        "--export-devices",
+        dest="exportlint_devices",
+        metavar="NAMES",
+        help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, which needs "
+        "no hardware.",
     )
     group.addoption(
         "--export-timeout",
@@ -77,6 +86,7 @@ def read(config: pytest.Config) -> Settings:
     return Settings(
         checks=_checks(config.getoption("exportlint_checks")),
         examples=_examples(config.getoption("exportlint_examples")),
+        devices=_devices(config.getoption("exportlint_devices")),
         timeout=_timeout(config.getoption("exportlint_timeout")),
         isolation=_isolation(config.getoption("exportlint_isolation")),
     )
@@ -106,6 +116,17 @@ def _checks(value: str | None) -> tuple[str, ...]:
         return select(name.strip() for name in value.split(",") if name.strip())
     except ValueError as error:
         raise pytest.UsageError(f"--export-checks: {error}") from None
+
+
+def _devices(value: str | None) -> tuple[str, ...]:
+    if value is None:
+        return DEFAULTS.devices
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    unknown = next((name for name in names if name not in DEVICES), None)
+    if unknown is not None or not names:
+        said = "names no device" if unknown is None else f"{unknown!r} is no device"
+        raise pytest.UsageError(f"--export-devices: {said}; known: {', '.join(DEVICES)}")
+    return tuple(name for name in DEVICES if name in names)
 
 
 def _examples(value: str | None) -> int:

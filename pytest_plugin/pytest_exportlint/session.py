@@ -36,6 +36,7 @@ def _make(settings: options.Settings) -> Runner:
         Options(
             checks=settings.checks,
             examples=settings.examples,
+            devices=settings.devices,
             timeout=settings.timeout,
             isolation=cast("Isolation", settings.isolation),
         )

@@ -1,0 +1,295 @@
+"""How many missing devices does the check ``device`` name? Mutates the installed ``transformers``, one call at a time.
+
+    python benchmarks/device_mutation.py [--sites 100] [--models 40] [--seed 0] [--output FILE.md]
+
+The sites are factory calls with ``device=`` that a model's forward reaches. Each is tried in a child process: its
+``device=`` is taken out of the code of the running function (the files stay as they are) and the check runs on the
+model. A site is *named* when a finding that counts lies on its line. One that stays silent is tried by torch's own
+rules too, on fake tensors of another device: *portable* sites run there, with *missed* ones two devices meet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import contextlib
+import dataclasses
+import datetime
+import functools
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import signal
+import sys
+import time
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import small_models
+
+SECONDS = 300
+EXPLAINED = """*portable*: the check is silent and the mutated model runs on fake tensors of another device, by torch's
+own rules. *missed*: the check is silent and those tensors meet a CPU tensor. *unknown*: the check is silent and the
+fake tensors cannot run the model."""
+FACTORIES = frozenset(
+    {
+        "arange",
+        "zeros",
+        "ones",
+        "full",
+        "empty",
+        "tensor",
+        "linspace",
+        "eye",
+        "rand",
+        "randn",
+        "randint",
+        "triu_indices",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Site:
+    """A factory call with ``device=``; `dim` is the largest number of dimensions that it returned."""
+
+    file: str
+    line: int
+    dim: int
+
+    @property
+    def place(self) -> str:
+        """The place, from the package's folder on."""
+        return f"{self.file.rpartition('site-packages/')[2]}:{self.line}"
+
+
+def calls_with_device(file: str) -> dict[int, ast.Call]:
+    """Factory calls that name a device, by line; lines with several are left out."""
+    found: dict[int, list[ast.Call]] = collections.defaultdict(list)
+    for node in ast.walk(ast.parse(Path(file).read_bytes())):
+        if is_factory(node) and any(k.arg == "device" for k in node.keywords):
+            found[node.lineno].append(node)
+    return {line: nodes[0] for line, nodes in found.items() if len(nodes) == 1}
+
+
+def is_factory(node: Any) -> bool:
+    """Whether the node is a call such as ``torch.arange(...)``."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FACTORIES
+
+
+def reached(kind: str) -> list[list[Any]]:
+    """The sites that an eager run of the model reaches, as plain data."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    from exportlint import places
+
+    dims: dict[tuple[str, int], int] = {}
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if getattr(func, "__name__", "") in FACTORIES and isinstance(result, torch.Tensor):
+                place = places.caller(sys._getframe(1))
+                if place is not None:
+                    key = (place.file, place.line)
+                    dims[key] = max(dims.get(key, 0), result.dim())
+            return result
+
+    model = small_models.build(kind)
+    with torch.no_grad(), Watch():
+        model(**small_models.inputs(model))
+    return [[file, line, dim] for (file, line), dim in dims.items() if line in calls_with_device(file)]
+
+
+@contextlib.contextmanager
+def without_device(site: Site) -> Any:
+    """Within it, the running code of the site's file lacks this one ``device=``."""
+    tree = ast.parse(Path(site.file).read_bytes())
+    for node in ast.walk(tree):
+        if is_factory(node) and node.lineno == site.line:
+            node.keywords = [k for k in node.keywords if k.arg != "device"]
+    new = {(code.co_name, code.co_firstlineno): code for code in codes(compile(tree, site.file, "exec"))}
+    changed: list[tuple[types.FunctionType, types.CodeType]] = []
+    for function in gc.get_objects():
+        if isinstance(function, types.FunctionType) and os.path.realpath(function.__code__.co_filename) == site.file:
+            code = new.get((function.__code__.co_name, function.__code__.co_firstlineno))
+            if code is not None and code.co_freevars == function.__code__.co_freevars:
+                changed.append((function, function.__code__))
+                function.__code__ = code
+    try:
+        yield
+    finally:
+        for function, code in changed:
+            function.__code__ = code
+
+
+def codes(code: types.CodeType) -> Any:
+    """The code objects within a module's, itself included."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes(constant)
+
+
+def try_site(kind: str, site: Site) -> dict[str, Any]:
+    """What the check says of the model with the site mutated."""
+    import torch
+
+    from exportlint.checks import device
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.context import Context, Settings
+
+    def example() -> dict[str, Any]:
+        return small_models.inputs(small_models.build(kind))
+
+    began = time.monotonic()
+    small_models.build(kind)  # imports the code that is to be mutated
+    case = ModelCase(functools.partial(small_models.build, kind), kwargs=example, name=kind)
+    with without_device(site):
+        result = device.run(Context(case, Settings(("device",)), lambda _: None))
+        alarms = [f for f in result.findings if f.severity != "info"]
+        by_torch = "" if alarms else on_fake_tensors(kind)
+    lines = [(str(Path(f.file or "").resolve()), f.line) for f in alarms]
+    verdict = (
+        "named" if (site.file, site.line) in lines
+        else "elsewhere" if alarms
+        else "portable" if by_torch == "runs"
+        else "missed" if by_torch == "two devices"
+        else "unknown"
+    )  # fmt: skip
+    reason = result.reason or by_torch if verdict != "named" else alarms[0].rule
+    return {"verdict": verdict, "reason": reason, "seconds": time.monotonic() - began, "torch": torch.__version__}
+
+
+def on_fake_tensors(kind: str) -> str:
+    """Whether the model runs on fake tensors of another device, by torch's own rules for mixed devices."""
+    import torch
+
+    from exportlint.devices import second_device
+    from exportlint.devices.twin import fake_module
+
+    model = small_models.build(kind).requires_grad_(False)
+    kwargs = small_models.inputs(model)
+    ((), kwargs), mode = fake_module(model, ((), kwargs), second_device())
+    try:
+        with torch.no_grad(), mode:
+            model(**kwargs)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        return (
+            "two devices" if "two different devices" in words or "same device" in words else words.splitlines()[0][:120]
+        )
+    return "runs"
+
+
+def in_child(function: Any, *args: Any) -> Any:
+    """What the function returns in a forked child, or how the child died."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        try:
+            said = function(*args)
+        except Exception as error:
+            said = {"verdict": "unknown", "reason": f"{type(error).__name__}: {error}".splitlines()[0][:150]}
+        with os.fdopen(write, "w") as out:
+            json.dump(said, out)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as source:
+        text = source.read()
+    status = os.waitpid(child, 0)[1]
+    return json.loads(text) if text else {"verdict": "unknown", "reason": f"the process ended with status {status}"}
+
+
+def choose(count: int, models: int, seed: int) -> list[tuple[str, Site]]:
+    """Sites of models in turn; lines of shared files that were chosen for another model come last."""
+    rng = random.Random(seed)
+    kinds = list(small_models.TYPES)
+    rng.shuffle(kinds)
+    by_model: dict[str, list[Site]] = {}
+    for kind in kinds:
+        found = reached(kind) if len(by_model) < models else []  # in this process, so that children find it imported
+        if found:
+            by_model[kind] = [Site(*site) for site in found]
+            rng.shuffle(by_model[kind])
+    chosen: list[tuple[str, Site]] = []
+    used: collections.Counter[str] = collections.Counter()
+    while len(chosen) < count and any(by_model.values()):
+        for kind, sites in by_model.items():
+            if sites:
+                site = min(sites, key=lambda site: used[site.place])
+                sites.remove(site)
+                used[site.place] += 1
+                chosen.append((kind, site))
+    return chosen[:count]
+
+
+def table(rows: list[dict[str, Any]], seconds: float) -> str:
+    """The result as Markdown."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers"))
+    date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    counted = [row for row in rows if row["verdict"] not in ("portable", "unknown") and row["dim"] > 0]
+    named = sum(row["verdict"] == "named" for row in counted)
+    tally = collections.Counter(f"{row['verdict']}{'' if row['dim'] else ', 0-dim'}" for row in rows)
+    made = f"`python benchmarks/device_mutation.py`, {date}, {versions}, Python {platform.python_version()}"
+    rate = 100 * named / max(1, len(counted))
+    summary = f"{len(rows)} sites in {len({row['model'] for row in rows})} models, {seconds:.0f} s."
+    summary += f" Of {len(counted)} that ran, are not 0-dim and not portable, {named} are named at the exact line "
+    summary += f"({rate:.1f} %)."
+    tallies = [f"- {verdict}: {count}" for verdict, count in sorted(tally.items())]
+    cells = [
+        f"| {row['model']} | {row['site']} | {row['dim']} | {row['verdict']} | {clean(row['reason'])} |" for row in rows
+    ]
+    lines = ["# Missing devices by mutation", "", f"{made}; 2 CPU cores, no accelerator.", "", summary, "", *tallies]
+    lines += ["", EXPLAINED, "", "| model | site | dimensions | verdict | |", "|---|---|---:|---|---|", *cells]
+    return "\n".join(lines) + "\n"
+
+
+def clean(reason: str) -> str:
+    """The reason as it fits into a cell, without the machine's folders."""
+    text = reason.replace("|", "/")
+    before, found, after = text.partition("site-packages/")
+    return (before.rpartition(" ")[0] + " " + after).strip()[:160] if found else text[:160]
+
+
+def main() -> int:
+    """Choose the sites, try each, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=int, default=100)
+    parser.add_argument("--models", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    began = time.monotonic()
+    rows = []
+    for kind, site in choose(options.sites, options.models, options.seed):
+        said = in_child(try_site, kind, site)
+        rows.append({"model": kind, "site": site.place, "dim": site.dim, **said})
+        print(f"{said['verdict']:9} {kind:14} {site.place} {site.dim}-dim {said.get('seconds', 0):.1f} s", flush=True)
+        if said["verdict"] not in ("named", "portable"):
+            print(f"          {said['reason']}", flush=True)
+    text = table(rows, time.monotonic() - began)
+    print(text.partition("| model")[0])
+    if options.output is not None:
+        scratch = options.output.with_suffix(".tmp")
+        scratch.write_text(text)
+        scratch.rename(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
