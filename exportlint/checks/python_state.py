@@ -75,6 +75,12 @@ class Slot:
             return self.name
         return f"{self.owner.__name__}.{self.name}" if self.kind == "class attribute" else f"self.{self.name}"
 
+    @property
+    def counts(self) -> bool:
+        """Whether it holds a Python number."""
+        value = self.table().get(self.name)
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
     def table(self) -> dict[str, Any] | Any:
         """The mapping that holds it; read-only for a class."""
         return self.owner._buffers if self.kind == "buffer" else vars(self.owner)

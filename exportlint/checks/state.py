@@ -18,7 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exportlint import blame
-from exportlint.checks import divergence, leftovers
+from exportlint.checks import divergence, leftovers, writes
 from exportlint.checks.context import ModelError, NotCapturedError, call, fresh, mutates, seed_everything, unchanged
 from exportlint.checks.python_state import Slot, Snapshot, python_modules, users_classes
 from exportlint.checks.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 NAME = "state"
 SCALE = 0.75  # of floating-point inputs in the other call: keeps signs, and values between 0 and 1
 MAX_GROUPS = 6  # of changed names that are tried one by one
+MANY = 10**6  # calls after which something may be another way
 MAX_LINES = 5  # of reads of one kind
 
 Group = tuple[str, str, str]
@@ -77,9 +78,13 @@ class Inquiry:
             first = self._watched()
             model = self.build()
             self.before = Snapshot(model)
-            results = [self._call(model, self.ctx.example()) for _ in range(2)]
+            results = [self._call(model, self.ctx.example())]
+            after_one = Snapshot(model)
+            results.append(self._call(model, self.ctx.example()))
             if self.compare(first, results[0]) is None:
+                counters = [slot for slot in after_one.changed() if slot.counts]
                 self._judge_calls(model, results)
+                self._judge_counters(model, counters, results)
             elif not self._of_kind("entropy"):
                 self.notes.append("the eager model differs from itself with the same seeds: its calls are not compared")
             self._judge_reads(first)
@@ -143,6 +148,26 @@ class Inquiry:
         if any(self.compare(a, b) is not None for a, b in zip(wanted, results, strict=True)):
             self._judge_memory(results, wanted, calls)
 
+    def _judge_counters(self, model: nn.Module, counters: Sequence[Slot], results: Sequence[Any]) -> None:
+        """What counts calls may matter after many of them only: look at a late call."""
+        wanted = results[0]
+        if self.compare(*results) is not None:
+            return  # earlier calls matter as it is
+        for slot in counters[:MAX_GROUPS]:
+            late = slot.table()[slot.name] + MANY
+            slot.put(late)
+            try:
+                result = self._call(model, self.ctx.example())
+            except ModelError:
+                continue
+            difference = self.compare(wanted, result)
+            if (
+                difference is not None
+                and self.compare(result, self._program_calls([self.ctx.example()])[0]) is not None
+            ):
+                self._add_memory(slot, f"with {slot.words} = {late}: {difference}")
+                return
+
     def _judge_program(self, results: Sequence[Any], calls: Sequence[Inputs]) -> None:
         """The eager model returns the same twice: the program must, too."""
         produced = self._program_calls(calls)
@@ -178,9 +203,11 @@ class Inquiry:
             return
         guilty = [g for g in names if len(names) == 1 or self._carries(g, k, wanted, calls)]
         for group in guilty or names:
-            slot = groups[group]
-            message = f"{slot.words} is changed here and read by the next call; the program does not see the change"
-            self._add("EXP501", message, leftovers.line_of(slot, self.lines) or self.ctx.head(), evidence)
+            self._add_memory(groups[group], evidence)
+
+    def _add_memory(self, slot: Slot, evidence: str) -> None:
+        message = f"{slot.words} is changed here and read by a later call; the program does not see the change"
+        self._add("EXP501", message, leftovers.line_of(slot, self.lines) or self.ctx.head(), evidence)
 
     def _carries(self, group: Group, k: int, wanted: Any, calls: Sequence[Inputs]) -> bool:
         """Whether this name alone, carried from call to call, changes what call `k` returns."""
@@ -266,13 +293,14 @@ class Inquiry:
         return difference if self.compare(changed, produced) is not None else None
 
     def _judge_variable(self, name: str, base: Any, clock: bool) -> None:
-        for value in OTHER_VALUES:
+        reads = [read for read in self._of_kind("environment") if read.what == name]
+        mentioned = [text for read in reads for text in writes.strings_around(read.place) if text != name]
+        for value in dict.fromkeys([*OTHER_VALUES, *mentioned[:MAX_LINES]]):
             difference = self._confirmed(base, Twin(clock=clock, variable=(name, value)))
             if difference is not None:
                 words = f"with {name} {'not set' if value is None else f'set to {value!r}'}: {difference}"
-                for read in self._of_kind("environment"):
-                    if read.what == name:
-                        self._frozen(read, words)
+                for read in reads:
+                    self._frozen(read, words)
                 return
 
     def _judge_seed(self) -> None:

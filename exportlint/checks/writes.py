@@ -21,6 +21,7 @@ _CHANGING = frozenset({
 })  # fmt: skip
 # Functions whose arguments name an attribute that they set.
 _SETTING = frozenset({"setattr", "register_buffer", "register_parameter", "add_module", "__setattr__", "setdefault"})
+_SHORT = 40
 _START = ("__init__", "__new__", "reset", "build")
 
 
@@ -49,8 +50,22 @@ def line_of(
             return Place(*max(here, key=lambda place: last[place]))
         written = [(file, line) for file, line, how in hits if how == wanted == "write"]
         if written:
-            return Place(*written[-1])
+            return Place(*max(place for place in written if place[0] == written[0][0]))
     return None
+
+
+def strings_around(place: Place) -> list[str]:
+    """The short strings in the function around a line: what a value that is read there may be compared with."""
+    tree = _parsed(place.file)
+    functions = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.lineno <= place.line <= (node.end_lineno or node.lineno)
+    ]
+    inner = max(functions, key=lambda node: node.lineno, default=None)
+    texts = [node.value for node in ast.walk(inner) if isinstance(node, ast.Constant)] if inner is not None else []
+    return [text for text in texts if isinstance(text, str) and len(text) <= _SHORT and text.isprintable()]
 
 
 def _hits(file: str, name: str, bare: bool) -> Iterator[tuple[int, str, str]]:

@@ -1,0 +1,119 @@
+"""From a name to the line that writes it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from exportlint.checks import divergence, writes
+from exportlint.places import Place
+
+SOURCE = textwrap.dedent(
+    """
+    TOTAL = 0
+
+
+    class M:
+        def __init__(self):
+            self.n = 0
+
+        def reset(self):
+            self.n = 0
+
+        def forward(self, x):
+            n = 3
+            self.other, self.n = 1, x
+            self.n[0] = 2
+            self.seen.append(n)
+            self.register_buffer("late", x)
+            setattr(self, "set", x)
+            if (TOTAL := x):
+                pass
+            for self.last in x:
+                del self.gone
+            next(self.count)
+            return self.read
+
+        def count_up(self):
+            global TOTAL
+            TOTAL += 1
+    """
+)
+
+
+def number(text):
+    return 1 + next(i for i, line in enumerate(SOURCE.splitlines()) if text in line)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "written.py"
+    path.write_text(SOURCE)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("n", "self.n[0] = 2"),
+        ("other", "self.other"),
+        ("seen", "append"),
+        ("late", "register_buffer"),
+        ("set", "setattr"),
+        ("last", "for self.last"),
+        ("gone", "del"),
+        ("count", "next(self.count)"),
+        ("read", "return self.read"),
+    ],
+)
+def test_the_last_line_that_ran_and_writes_an_attribute(file, name, text):
+    executed = [(file, line) for line in range(1, 1 + len(SOURCE.splitlines()))]
+    assert writes.line_of(name, executed, []) == Place(file, number(text))
+
+
+def test_lines_that_did_not_run_are_second(file):
+    assert writes.line_of("n", [(file, number("self.other"))], [file]) == Place(file, number("self.other"))
+    assert writes.line_of("n", [], [file]) == Place(file, number("self.n[0]"))
+
+
+def test_a_bare_name_is_a_global_only_where_that_is_meant(file):
+    assert writes.line_of("TOTAL", [], [file], bare=True) == Place(file, number("TOTAL += 1"))
+    assert writes.line_of("TOTAL", [], [file]) is None
+
+
+def test_constructors_do_not_count(tmp_path):
+    path = tmp_path / "made.py"
+    path.write_text("class M:\n    def __init__(self):\n        self.n = 0\n")
+    assert writes.line_of("n", [(str(path), 3)], [str(path)]) is None
+
+
+@pytest.mark.parametrize("text", [None, "def f(:\n"])
+def test_a_file_that_cannot_be_read_has_no_line(tmp_path, text):
+    path = tmp_path / "odd.py"
+    if text is not None:
+        path.write_text(text)
+    assert writes.line_of("n", [], [str(path)]) is None
+    assert writes.strings_around(Place(str(path), 1)) == []
+
+
+def test_strings_of_the_function_around_a_line(tmp_path):
+    path = tmp_path / "modes.py"
+    path.write_text(
+        "OUTSIDE = 'no'\ndef f():\n    'a long text that says what the function does and why'\n    m = get('NAME')\n"
+        "    return m == 'fast' or m in ('slow', b'bytes', 3)\n"
+    )
+    assert sorted(writes.strings_around(Place(str(path), 4))) == ["NAME", "fast", "slow"]
+    assert writes.strings_around(Place(str(path), 1)) == []
+
+
+def test_two_calls_part_where_the_caller_decides(tmp_path):
+    """What the decision called ran last, but decides nothing."""
+    path = tmp_path / "parting.py"
+    text = "def big(x):\n    y = x > 1\n    return y\n\ndef f(x):\n    if big(x):\n        return 1\n    return 2\n"
+    path.write_text(text)
+    space: dict = {}
+    exec(compile(ast.parse(text), str(path), "exec"), space)
+    assert divergence.place(lambda: space["f"](1), lambda: space["f"](2)) == Place(str(path), 6)
+    assert divergence.place(lambda: space["f"](1), lambda: space["f"](0)) is None
