@@ -6,6 +6,7 @@ what torch needs, and exportlint can be imported in it.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -13,6 +14,7 @@ import re
 import sys
 import tempfile
 import time
+import types
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
 PROGRAM = "program.pt2"
 CALL = "call.pt"
@@ -50,7 +51,7 @@ class OnlyTorch(MetaPathFinder):
         self.allowed = allowed_packages()
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's spec, or ``None`` for a package that is refused."""
         top = fullname.partition(".")[0]
@@ -97,12 +98,15 @@ def load(folder: Path) -> dict[str, Any]:
     from exportlint.checks.context import call
     from exportlint.parity.compare import compare
 
-    began, step = time.monotonic(), "load"
+    step = "load"
     try:
+        known = torch.load(folder / CALL, weights_only=True)
+        for described in known["classes"]:
+            stand_in(**described)
+        began = time.monotonic()
         program = torch.export.load(folder / PROGRAM)
         seconds = time.monotonic() - began
         step = "run"
-        known = torch.load(folder / CALL, weights_only=True)
         args, kwargs = pytree.tree_unflatten(known["inputs"], program.call_spec.in_spec)
         actual = call(program.module(), (args, kwargs))
         difference = compare(known["expected"], pytree.tree_leaves(actual), **known["tolerance"])
@@ -110,6 +114,19 @@ def load(folder: Path) -> dict[str, Any]:
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         return {"step": step, "error": f"{type(error).__name__}: {text}"[:300]}
     return {"step": "compare", "error": None if difference is None else str(difference), "seconds": seconds}
+
+
+def stand_in(module: str, name: str, fields: list[str], serialised: str) -> None:
+    """Make and register a dataclass in the place of one of the model's own, as its caller would have it."""
+    import torch
+
+    cls = dataclasses.make_dataclass(name, fields)
+    cls.__module__ = module
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        sys.modules.setdefault(".".join(parts[:end]), types.ModuleType(".".join(parts[:end])))
+    setattr(sys.modules[module], name, cls)
+    torch.export.register_dataclass(cls, serialized_type_name=serialised)
 
 
 def main(folder: str) -> None:

@@ -3,6 +3,10 @@
 The first half runs beside the model and writes the program, the flattened arguments and the flattened result that the
 program gives there; whether that is the eager model's is for the other checks to say. The second half is `loader`, in
 another process.
+
+A class that inputs are made of belongs to whoever calls the program, so the loader is given a stand-in for it, and the
+need is named as information. A class of the outputs is the program's own to make: without it the program cannot be
+loaded.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.context import Context
-    from exportlint.findings import Finding, Outcome
+    from exportlint.findings import Finding, Outcome, Severity
 
 NAME = "reload"
 PENDING = "saved"  # the reason of a result whose second half is still to come
@@ -50,15 +54,34 @@ def run(ctx: Context) -> CheckResult:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        return failed(ctx, f"the program cannot be saved: {blame.words(error)}")
+        return _not_saved(ctx, error)
     tolerance = ctx.tolerance
     record = {
         "inputs": [_plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
         "expected": [_plain(leaf) for leaf in pytree.tree_leaves(expected)],
         "tolerance": {"rtol": tolerance.rtol, "atol": tolerance.atol} if tolerance else {},
+        "classes": [described for cls in _input_classes(ctx) if (described := _described(cls))],
     }
     torch.save(record, ctx.path(CALL))
     return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx))
+
+
+def _input_classes(ctx: Context) -> list[type]:
+    """Classes of the user's that the inputs are made of."""
+    from torch.utils import _pytree as pytree
+
+    return sorted(_custom_types(pytree.tree_structure(ctx.example())), key=lambda cls: cls.__qualname__)
+
+
+def _described(cls: type) -> dict[str, Any] | None:
+    """What the loader needs to make a stand-in; ``None`` for a class that is no registered dataclass."""
+    from torch.utils import _pytree as pytree
+
+    known = pytree.SUPPORTED_SERIALIZED_TYPES.get(cls)
+    if known is None or not dataclasses.is_dataclass(cls) or "." in cls.__qualname__:
+        return None
+    fields = [field.name for field in dataclasses.fields(cls)]
+    return {"module": cls.__module__, "name": cls.__name__, "fields": fields, "serialised": known.serialized_type_name}
 
 
 def _unexpected(error: Exception) -> tuple[str, ...]:
@@ -74,17 +97,33 @@ def _plain(leaf: Any) -> Any:
     return leaf if isinstance(leaf, (int, float, complex, bool, str, type(None))) else repr(leaf)
 
 
-def failed(ctx: Context, reason: str) -> CheckResult:
-    """The result for a program that cannot be saved."""
-    found = blame.finding("EXP701", "the program cannot be saved", ctx.head(), evidence=reason)
-    return CheckResult(name=NAME, outcome="failed", reason=reason, findings=(found,))
+def _not_saved(ctx: Context, error: Exception) -> CheckResult:
+    """The result for a program that torch does not save: where torch itself lacks the means, nothing can be checked."""
+    reason = f"the program cannot be saved: {blame.words(error)}"
+    lacks = type(error).__name__ in ("NotImplementedError", "SerializeError")
+    message = "torch cannot save this program" if lacks else "the program cannot be saved"
+    severity: Severity = "info" if lacks else "error"
+    place = _place_of_custom(ctx, ctx.build()) or ctx.head()
+    found = blame.finding("EXP701", message, place, severity=severity, evidence=reason)
+    return CheckResult(name=NAME, outcome="not_checked" if lacks else "failed", reason=reason, findings=(found,))
 
 
 def _suspect(ctx: Context) -> tuple[Finding, ...]:
-    """The finding to report if the second half fails: at the class that the loader lacks, else at forward."""
-    model = ctx.build()
-    place = _place_of_custom(ctx, model) or ctx.head()
-    return (blame.finding("EXP701", "the saved program cannot be loaded without the model's source", place),)
+    """The finding to report if the second half fails, and what whoever loads the program needs in any case."""
+    place = _place_of_custom(ctx, ctx.build()) or ctx.head()
+    found = blame.finding("EXP701", "the saved program cannot be loaded without the model's source", place)
+    needs = [
+        blame.finding(
+            "EXP701",
+            f"whoever loads the program needs the class {cls.__name__}, of which an input is made",
+            blame.definition_of(cls),
+            severity="info",
+            rewrite=f"Keep {cls.__name__} in a module of its own that is shipped with the program.",
+        )
+        for cls in _input_classes(ctx)
+        if _described(cls)
+    ]
+    return (found, *needs)
 
 
 def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, seconds: float) -> CheckResult:
@@ -98,13 +137,14 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
     """
     if loaded is not None and loaded["error"] is None:
         reason = f"loads in {loaded['seconds']:.1f} s"
-        return CheckResult(name=NAME, outcome="passed", reason=reason, seconds=seconds)
+        needs = tuple(f for f in first.findings if f.severity == "info")
+        return CheckResult(name=NAME, outcome="passed", reason=reason, seconds=seconds, findings=needs)
     outcome: Outcome
     if loaded is None:
         outcome, reason = "crashed", f"the process that loads the program {ending}"
     else:
         outcome, reason = "failed", f"{loaded['step']}: {loaded['error']}"
-    findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings)
+    findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings if f.severity != "info")
     if loaded is not None and loaded["step"] == "compare":
         message = "the program returns something else after save and load"
         findings = tuple(dataclasses.replace(f, rule="EXP004", message=message) for f in findings)

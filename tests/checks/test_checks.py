@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -234,6 +235,40 @@ def test_a_program_that_needs_its_source_to_be_loaded():
     reload = run(ModelCase(module(returns_dataclass), (X,)), "capture", "reload")["reload"]
     assert reload.outcome == "failed"
     assert found(reload) == [("EXP701", marked(HERE, "own class"))]
+
+
+@dataclass
+class Sample:  # at: input class
+    x: torch.Tensor
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def doubled(self, sample):
+    return sample.x * 2
+
+
+def returns_pair(self, x):
+    return Pair(x, x * 2)  # at: named tuple
+
+
+def test_a_class_of_the_inputs_is_the_callers_to_have():
+    torch.export.register_dataclass(Sample, serialized_type_name="exportlint_tests.Sample")
+    reload = run(ModelCase(module(doubled), (Sample(X),)), "capture", "reload")["reload"]
+    assert reload.outcome == "passed"
+    assert [f.severity for f in reload.findings] == ["info"]
+    assert found(reload) == [("EXP701", marked(HERE, "input class"))]
+
+
+def test_what_torch_itself_cannot_save_is_not_checked():
+    reload = run(ModelCase(module(returns_pair), (X,)), "capture", "reload")["reload"]
+    assert reload.outcome == "not_checked"
+    assert reload.reason.startswith("the program cannot be saved: NotImplementedError: ")
+    assert [f.severity for f in reload.findings] == ["info"]
+    assert found(reload) == [("EXP701", marked(HERE, "named tuple"))]
 
 
 def test_a_program_that_can_be_loaded():
