@@ -12,6 +12,7 @@ loaded.
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import inspect
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from exportlint.findings import Finding, Outcome, Severity
 
 NAME = "reload"
+KNOWN_MODULES = frozenset({"builtins", "collections", "torch"})
 PENDING = "saved"  # the reason of a result whose second half is still to come
 
 
@@ -170,13 +172,10 @@ def _place_of_custom(ctx: Context, model: torch.nn.Module) -> Place | None:
 
 
 def _custom_types(spec: Any) -> set[type]:
-    found = set()
-    if inspect.isclass(spec.type) and spec.type.__module__.partition(".")[0] not in (
-        "builtins",
-        "collections",
-        "torch",
-    ):
-        found.add(spec.type)
+    """The classes in a tree of arguments or results that come from the user's own modules."""
+    # Of a named tuple, the class stands in the context.
+    cls = spec.context if spec.type is collections.namedtuple else spec.type
+    found = {cls} if inspect.isclass(cls) and cls.__module__.partition(".")[0] not in KNOWN_MODULES else set()
     for child in spec.children():
         found |= _custom_types(child)
     return found
