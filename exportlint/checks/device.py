@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
-    from exportlint.devices.provenance import Provenance
+    from exportlint.devices.provenance import Origin, Provenance
     from exportlint.devices.second import Mismatch
     from exportlint.findings import CheckResult, Finding
     from exportlint.places import Place
@@ -127,7 +127,7 @@ def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[t
         report.add(_stayed(mismatch))
     _autocasts(report, provenance)
     if isinstance(actual, Exception):
-        _did_not_run(report, actual)
+        _did_not_run(report, actual, provenance.blamed)
         return None if report.stuck() else []
     if report.stuck():
         return None
@@ -144,13 +144,17 @@ def _stayed(mismatch: Mismatch) -> Finding:
     return blame.finding(rule, message, place, severity="warning", evidence=evidence)
 
 
-def _did_not_run(report: Report, error: Exception) -> None:
+def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> None:
     """The model ran on the CPU and raises on the second device: its own fault only where that is certain."""
     if blame.is_out_of_memory(error):
         raise MemoryError from error
     if isinstance(error, TypeError) and "to numpy" in str(error):
         message = "a tensor that is not on the CPU is handed to numpy"
         report.add(blame.finding("EXP401", message, blame.place_of(error), evidence=blame.words(error)))
+        return
+    if origin is not None:  # torch itself looked at the devices before it called an operator
+        rule, message, place = blame_origin(origin, blame.place_of(error))
+        report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
         return
     why = "it has no backward pass" if _BACKWARD in str(error) else blame.words(error)
     report.unchecked = f"the second device cannot run the model: {why}"

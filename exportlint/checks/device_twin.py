@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from exportlint import blame
+from exportlint import blame, places
 from exportlint.checks.context import call, unchanged
 from exportlint.checks.device_report import blame_origin
 from exportlint.parity.compare import Difference, compare
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from exportlint.checks.context import Context
     from exportlint.checks.device_report import Report
     from exportlint.devices.provenance import Provenance
+    from exportlint.places import Place
 
 _BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=")
 
@@ -58,7 +59,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
             if report.unchecked is None:
                 report.notes.append(f"the export on the second device fails: {blame.words(error)}")
             return None
-        rule, message, place = blame_origin(provenance.blamed, blame.place_of(error))
+        rule, message, place = blame_origin(provenance.blamed, _place_of(error))
         report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
         return None
     _compare_programs(ctx, report, twin, provenance)
@@ -66,7 +67,16 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
 
 
 def _mixed(error: Exception) -> bool:
-    return "evice" in type(error).__name__ or "two different devices" in str(error) or "at least two dev" in str(error)
+    """Whether tracing met two devices, in any of torch's words."""
+    words = ("two different devices", "at least two devices", "on the expected device")
+    return "evice" in type(error).__name__ or any(word in str(error) for word in words)
+
+
+def _place_of(error: Exception) -> Place | None:
+    """The innermost line that is the user's; inside ``cond`` and its like the compiler keeps a stack of its own."""
+    stack = getattr(error, "real_stack", None) or ()
+    frames = [(frame.filename, frame.lineno) for frame in reversed(list(stack)) if frame.lineno is not None]
+    return places.of_frames(frames) or blame.place_of(error)
 
 
 def _compare_programs(ctx: Context, report: Report, twin: ExportedProgram, provenance: Provenance) -> None:

@@ -209,17 +209,37 @@ def run_control_flow(kind: type[torch.Tensor]) -> None:
     from torch._higher_order_ops.cond import cond_op
     from torch._higher_order_ops.while_loop import while_loop_op
 
-    def cond(predicate: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
-        return (if_true if predicate else if_false)(*operands)
-
-    def while_loop(condition: Any, body: Any, carried: Any, additional: Any) -> Any:
-        while condition(*carried, *additional):
-            carried = body(*carried, *additional)
-        return carried
-
-    for op, function in ((cond_op, cond), (while_loop_op, while_loop)):
+    for op, function in ((cond_op, _cond), (while_loop_op, _while_loop)):
         if kind not in op.python_key_table:
             op.py_impl(kind)(function)
+
+
+def control_flow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """What a call of ``cond`` or ``while_loop`` does, as Python would do it; `None` for other functions.
+
+    torch calls no mode for what happens inside, so a mode that wants to see it runs this instead.
+    """
+    from torch._higher_order_ops.cond import cond_op
+    from torch._higher_order_ops.while_loop import while_loop_op
+
+    if func is cond_op:
+        return functools.partial(_cond, *args, **kwargs)
+    return functools.partial(_while_loop, *args, **kwargs) if func is while_loop_op else None
+
+
+def _cond(predicate: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
+    return (if_true if predicate else if_false)(*operands)
+
+
+def _while_loop(condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+    while condition(*carried, *additional):
+        carried = body(*carried, *additional)
+    return carried
+
+
+def uncompiled() -> Any:
+    """A context in which ``cond`` and ``while_loop`` are run without compiling them."""
+    return torch.compiler.set_stance("force_eager")
 
 
 def make_wrapper(cls: type[torch.Tensor], raw: torch.Tensor, device: torch.device) -> Any:

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from exportlint import places
+from exportlint.devices import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,6 +93,10 @@ class _Posing(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in ("__get__", "get_device"):
             return self._answer(func, name, args)
+        inside = hooks.control_flow(func, args, kwargs)
+        if inside is not None:
+            with self:
+                return inside()
         if self._device is not None and self._named_in(name, args, kwargs):
             args, kwargs = _without(self._device.type, args, kwargs)
             if name == self._device.type:  # x.cuda()
@@ -163,7 +168,7 @@ def watch(call: Callable[[], Any], device_type: str | None = None, only: Place |
     """
     mode = _Posing(device_type, only)
     try:
-        with _posing_autocast(device_type), mode:
+        with _posing_autocast(device_type), hooks.uncompiled(), mode:
             call()
             mode.run = Run()
             mode.run.result = call()

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from exportlint import places
+from exportlint.devices import hooks
 from exportlint.devices.kept import Kept, KeptTensors
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _BIRTHS = {"lift_fresh": "a tensor constructor", "empty": "a tensor constructor"
 _MOVES = frozenset({"to", "cpu", "cuda", "xpu", "mps", "type"})
 _HOME = frozenset({"cpu", "meta"})
 _MISMATCH = re.compile(
-    r"two different devices|at least two devices|on the same device|not on the expected device", re.IGNORECASE
+    r"two different devices|at least two devices|(on|at) the same device|not on the expected device", re.IGNORECASE
 )
 _DEPTH_OF_CHAIN = 16
 _MOST_REMEMBERED = 10_000
@@ -94,7 +95,8 @@ class Provenance(TorchFunctionMode):
         home: Device type of the model and its inputs: ``cpu``, or the second device's name. On the CPU `Tensor.device`
             answers with an index while the run is watched.
         kept: Tensors outside the state dict, by `find_kept`.
-        births: Whether to see tensors that are made outside torch's functions too; not possible while tracing.
+        births: Whether to see tensors that are made outside torch's functions, and what happens inside ``cond`` and
+            ``while_loop``; not possible while tracing.
 
     Attributes:
         calls: The labelled calls, in order, each once.
@@ -125,6 +127,8 @@ class Provenance(TorchFunctionMode):
 
     def __enter__(self) -> Provenance:
         self._exits.enter_context(_watched_autocast(self._saw_autocast))
+        if self._births:
+            self._exits.enter_context(hooks.uncompiled())
         if self._births and self._home != "cpu":
             self._exits.enter_context(_Births(self._saw_birth))
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -140,6 +144,9 @@ class Provenance(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "__get__":
             return self._read(func, args)
+        inside = hooks.control_flow(func, args, kwargs) if self._births else None
+        if inside is not None:
+            return self._see_inside(inside)
         if isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)  # an operator, not a function: `_Births` sees it
         made = self._label(name, args, kwargs)
@@ -158,6 +165,13 @@ class Provenance(TorchFunctionMode):
         if self._home != "cpu":
             self._pass_on(result, args, kwargs, made)
         return result
+
+    def _see_inside(self, inside: Callable[[], Any]) -> Any:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        try:
+            return inside()
+        finally:
+            super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def origin(self, tensor: torch.Tensor) -> Origin | None:
         """Where a CPU tensor came from, as far as the run so far tells."""

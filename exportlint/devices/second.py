@@ -188,7 +188,7 @@ def policy(
     _policy.record, _policy.origin_of = (record if what == "record" else None), origin_of
     try:
         # the compiler behind control flow takes only the tensor subclasses that it knows
-        with torch.compiler.set_stance("force_eager"):
+        with hooks.uncompiled():
             yield record
     finally:
         _policy.record, _policy.origin_of = before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from device_kinds import load, model
 from forking import in_fork
-from test_device import alarms, load, model
 
 from exportlint.checks import device, device_elsewhere
 from exportlint.checks.context import Context, Settings
@@ -15,6 +15,10 @@ from exportlint.checks.device_report import Report
 FOLLOWS = model("return self.f(x) + torch.ones(4, device=x.device)", "self.f = nn.Linear(4, 4)")
 MISSING = model("m = torch.ones(4)\nreturn self.f(x) + m", "self.f = nn.Linear(4, 4)")
 READS = model("return x * x.sum().item()")
+
+
+def alarms(result):
+    return [finding for finding in result["findings"] if finding[1] != "info"]
 
 
 def check(case, *devices):
