@@ -21,8 +21,8 @@ def test_names_and_defaults_are_those_of_the_checks():
     assert options.CHECKS == findings.CHECKS
     assert Isolation.__args__ == options.ISOLATIONS
     runner, ours = Options(), options.DEFAULTS
-    assert (ours.checks, ours.examples, ours.timeout, ours.isolation) == (
-        runner.checks, runner.examples, runner.timeout, runner.isolation,
+    assert (ours.checks, ours.examples, ours.devices, ours.timeout, ours.isolation) == (
+        runner.checks, runner.examples, runner.devices, runner.timeout, runner.isolation,
     )  # fmt: skip
 
 
@@ -34,10 +34,11 @@ def test_values(pytester):
     given = (
         "--export-checks=shapes, capture,",
         "--export-examples=0",
+        "--export-devices=meta, second",
         "--export-timeout=1.5",
         "--export-isolation=none",
     )
-    assert read(pytester, *given) == options.Settings(("capture", "shapes"), 0, 1.5, "none")
+    assert read(pytester, *given) == options.Settings(("capture", "shapes"), 0, ("second", "meta"), 1.5, "none")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,11 @@ def test_values(pytester):
         ("--export-examples=-1", "--export-examples: '-1' is no whole number of at least 0"),
         ("--export-examples=1.5", "--export-examples: '1.5' is no whole number of at least 0"),
         ("--export-examples=²", "--export-examples: '²' is no whole number of at least 0"),
+        (
+            "--export-devices=tpu",
+            "--export-devices: 'tpu' is no device; known: second, meta, fake-cuda, cuda, mps, xpu",
+        ),
+        ("--export-devices=", "--export-devices: names no device; known: second, meta, fake-cuda, cuda, mps, xpu"),
         ("--export-timeout=0.5", "--export-timeout: '0.5' is no number of seconds of at least 1"),
         ("--export-timeout=nan", "--export-timeout: 'nan' is no number of seconds of at least 1"),
         ("--export-timeout=inf", "--export-timeout: 'inf' is no number of seconds of at least 1"),
