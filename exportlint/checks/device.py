@@ -45,7 +45,7 @@ def run(ctx: Context, _: Callable[[CheckResult], None] | None = None) -> CheckRe
     watched = _on_the_cpu(ctx, report)
     if watched is None:
         return report.result()
-    if not report.stuck():
+    if watched[0].reads and not report.stuck():
         look_for_branches(ctx, report)
     there, twin = None, None
     if "second" in ctx.settings.devices:

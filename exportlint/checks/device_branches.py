@@ -25,10 +25,9 @@ def look_for_branches(ctx: Context, report: Report) -> None:
         model = ctx.build()
         return lambda: call(model, ctx.example())
 
-    for device_type in posing.TYPES:
-        ctx.stage(f"eager run posing as {device_type}")
-        for branch in posing.branches(fresh, device_type):
-            report.add(_decided(branch))
+    ctx.stage(f"eager runs posing as {' and '.join(posing.TYPES)}")
+    for branch in posing.branches(fresh):
+        report.add(_decided(branch))
 
 
 def _decided(branch: Branch) -> Finding:

@@ -20,7 +20,7 @@ from exportlint import places
 from exportlint.devices import hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from exportlint.places import Place
 
@@ -194,21 +194,32 @@ def _posing_autocast(device_type: str | None) -> Iterator[None]:
         torch.autocast.__init__ = init  # type: ignore[method-assign]
 
 
-def branches(fresh: Callable[[], Callable[[], Any]], device_type: str) -> list[Branch]:
-    """The lines at which a device of this type would change what is computed.
+def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str] = TYPES) -> list[Branch]:
+    """The lines at which a device of one of these types would change what is computed.
 
     Args:
         fresh: Makes a model and returns what runs it, under `torch.no_grad`.
-        device_type: ``cuda`` or ``mps``.
+        device_types: Any of `TYPES`.
     """
     call = fresh()
-    plain, full = watch(call), watch(call, device_type)
-    if plain.error is not None or _difference(plain, full) is None:
+    plain = watch(call)
+    if plain.error is not None:
         return []
-    plain, found = watch(fresh()), []
+    found = []
+    for device_type in device_types:
+        full = watch(call, device_type)
+        if _difference(plain, full) is not None:
+            found += _branches_of(fresh, device_type, list(full.reads)[:_MOST_LINES])
+    return found
+
+
+def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines: list[Place]) -> list[Branch]:
+    """Those of the lines that make the difference alone; a fresh model each, since runs may leave something behind."""
+    plain = watch(fresh())
     if _difference(plain, watch(fresh())) is not None:
         return []  # it differs from run to run
-    for place in list(full.reads)[:_MOST_LINES]:
+    found = []
+    for place in lines:
         run = watch(fresh(), device_type, place)
         what = _difference(plain, run)
         if what is not None:

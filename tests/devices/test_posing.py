@@ -91,7 +91,7 @@ def found(kind, device_type):
         return lambda: model(X)
 
     with torch.no_grad():
-        return branches(fresh, device_type)
+        return branches(fresh, [device_type])
 
 
 def test_another_path_is_found_at_the_line_that_asks():
