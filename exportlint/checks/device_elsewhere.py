@@ -126,10 +126,10 @@ def _programs(ctx: Context, report: Report, where: Elsewhere, expected: list[tor
         with _placed(model, ctx.example(), where) as (args, kwargs), torch.no_grad():
             return torch.export.export(model, args, kwargs, dynamic_shapes=ctx.dynamic_shapes, strict=False)
 
-    for how, make in {
-        f"exported on {where.name}": exported,
-        f"moved to {where.name}": lambda: move_to_device_pass(own, where.device_type),
-    }.items():
+    def moved() -> Any:
+        return move_to_device_pass(own, where.device_type)
+
+    for how, make in {f"exported on {where.name}": exported, f"moved to {where.name}": moved}.items():
         ctx.stage(f"run of the program, {how}")
         try:
             program = make()
