@@ -30,8 +30,9 @@ from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from hypothesis.strategies import SearchStrategy
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs
@@ -356,18 +357,33 @@ def _all_pinned(subject: Subject) -> bool:
 
 
 def search(subject: Subject) -> None:
-    """Draw calls; after each fault found and shrunk, look for others, up to `MAX_FAULTS` places."""
-    from hypothesis import HealthCheck, Phase, given, settings
-
+    """Go through the sizes, then draw; after each fault found and shrunk, look for others, up to `MAX_FAULTS`."""
     ctx = subject.ctx
     examples = tuple(e for e in (subject.example, ctx.second_example()) if e is not None)
     examples = tuple(e for e in examples if _same_kind(e, subject.example))
     domains = strategies.domains(ctx.build(), subject.contract, fresh(examples), ctx.case.value_ranges)
-    strategy = strategies.inputs(subject.example, subject.contract, subject.granted, domains)
+    space = strategies.Space(subject.example, subject.contract, subject.granted, domains)
     deadline = time.monotonic() + SECONDS
+    swept = 0
+    for drawn in space.sweep(ctx.settings.examples // 2):
+        swept += 1
+        with contextlib.suppress(FaultError, RefusedError):
+            subject.attempt(drawn.inputs, drawn.words, drawn.sizes)
+    test = _drawing(subject, space.drawn(), ctx.settings.examples - swept, deadline)
+    for _ in range(MAX_FAULTS):  # the first round finds again, and shrinks, what the sweep found
+        with contextlib.suppress(FaultError, Unsatisfiable):
+            test()
+        if subject.known == subject.faults.keys():
+            return  # nothing new
+        subject.known = frozenset(subject.faults)
+
+
+def _drawing(subject: Subject, strategy: SearchStrategy[Drawn], examples: int, deadline: float) -> Callable[[], None]:
+    """A test by hypothesis; it raises the first fault that is not a known one, with its smallest call."""
+    from hypothesis import HealthCheck, Phase, given, settings
 
     @settings(
-        max_examples=ctx.settings.examples,
+        max_examples=max(1, examples),
         deadline=None,
         database=None,
         derandomize=True,
@@ -384,13 +400,7 @@ def search(subject: Subject) -> None:
         except RefusedError:
             reject()
 
-    for _ in range(MAX_FAULTS):
-        found = len(subject.faults)
-        subject.known = frozenset(subject.faults)
-        with contextlib.suppress(FaultError, Unsatisfiable):
-            test()
-        if len(subject.faults) == found:
-            return
+    return test
 
 
 def _result(subject: Subject, findings: list[Finding]) -> CheckResult:

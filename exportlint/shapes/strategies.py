@@ -1,4 +1,4 @@
-"""Inputs that hypothesis draws from a contract: sizes first, then contents by kind and seed.
+"""Calls inside a contract: a sweep through the sizes, and what hypothesis draws: sizes, then contents by kind and seed.
 
 Sizes that are one dimension in the contract, or in the program, stay equal. They shrink towards the smallest size, and
 contents towards zeros.
@@ -6,11 +6,12 @@ contents towards zeros.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import torch
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from exportlint.checks.case import Inputs
     from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
 
+    Choose = Callable[[tuple[str, ...]], tuple[str, int]]  # the kind of a tensor's contents, and a seed
+
 FLOAT_KINDS = ("zeros", "normal", "ones", "negative", "large", "small")
 INTEGER_KINDS = ("smallest", "range", "below the sizes", "largest")
+PLAIN = ("normal", "uniform", "range", "random")
 BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single")
 MOST_OF_EXAMPLE = 16  # a declared maximum is tried up to this many times the size in the example
 
@@ -42,27 +46,61 @@ class Drawn:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-def inputs(
-    example: Inputs, contract: Contract, grants: Granted, domains: Mapping[int, Domain]
-) -> SearchStrategy[Drawn]:
-    """A strategy for calls inside the contract.
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The calls inside a contract.
 
-    Args:
+    Attributes:
         example: Positional and keyword arguments of the example call; what is no tensor is kept.
         contract: What is asked of the dimensions.
         grants: What the program grants, for the relations between sizes.
         domains: Values of each tensor, by index of the leaf.
     """
-    from hypothesis import strategies as st
 
-    variables = _variables(contract, grants)
+    example: Inputs
+    contract: Contract
+    grants: Granted
+    domains: Mapping[int, Domain]
 
-    @st.composite
-    def draw_call(draw: DrawFn) -> Drawn:
-        values = {key: draw(_size(low, high, edge), label=str(key)) for key, (low, high, edge) in variables.items()}
-        return _call(draw, example, contract, grants, values, domains)
+    def drawn(self) -> SearchStrategy[Drawn]:
+        """A strategy for calls: sizes, then the kind and seed of the contents of each tensor."""
+        from hypothesis import strategies as st
 
-    return draw_call()
+        variables = _variables(self.contract, self.grants)
+
+        @st.composite
+        def draw_call(draw: DrawFn) -> Drawn:
+            values = {key: draw(_size(*bounds), label=str(key)) for key, bounds in variables.items()}
+            seeds = st.integers(0, 2**16)
+            return _call(self, values, lambda kinds: (draw(st.sampled_from(kinds)), draw(seeds)))
+
+        return draw_call()
+
+    def sweep(self, count: int) -> Iterator[Drawn]:
+        """Up to `count` calls that go through the sizes of every dimension, smallest first, with plain contents.
+
+        Random sizes leave gaps that a fault at one size can hide in.
+        """
+        steps = {key: _steps(*bounds, count) for key, bounds in _variables(self.contract, self.grants).items()}
+        for i in range(max(map(len, steps.values()), default=0)):
+            # Shifted against each other, so that two dimensions that should be free are not equal in every call.
+            values = {key: sizes[(i + shift) % len(sizes)] for shift, (key, sizes) in enumerate(steps.items())}
+            yield _call(self, values, functools.partial(_plain, i))
+
+
+def _plain(seed: int, kinds: tuple[str, ...]) -> tuple[str, int]:
+    """The kind of contents that hides least: zeros hide a wrong factor, equal values a wrong place."""
+    return next(kind for kind in PLAIN if kind in kinds), seed
+
+
+def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
+    """At most `count` of the sizes, ascending: the smallest three, the largest, and some between."""
+    sizes = [*range(low, high + 1), *([edge] if edge > high else [])]
+    if len(sizes) <= count:
+        return sizes
+    kept = max(1, min(3, count - 1))
+    first, rest, wanted = sizes[:kept], sizes[kept:], count - kept
+    return first + [rest[len(rest) - 1 - (k * len(rest)) // wanted] for k in reversed(range(wanted))]
 
 
 def _size(low: int, high: int, edge: int) -> SearchStrategy[int]:
@@ -110,28 +148,21 @@ def _range_of_root(example: int) -> tuple[int, int, int]:
     return 1, max(4, example), max(4, example)
 
 
-def _call(
-    draw: DrawFn,
-    example: Inputs,
-    contract: Contract,
-    grants: Granted,
-    values: Mapping[Any, int],
-    domains: Mapping[int, Domain],
-) -> Drawn:
+def _call(space: Space, values: Mapping[Any, int], choose: Choose) -> Drawn:
     from torch.utils import _pytree as pytree
 
-    flat, spec = pytree.tree_flatten(example)
-    said, sizes = [], {}
-    shapes = {leaf.index: _shape(leaf, grants, values) for leaf in contract.leaves}
-    smallest = min((shapes[leaf.index][d] for leaf in contract.leaves for d in leaf.asked), default=1)
+    flat, spec = pytree.tree_flatten(space.example)
+    said, sizes, leaves = [], {}, space.contract.leaves
+    shapes = {leaf.index: _shape(leaf, space.grants, values) for leaf in leaves}
+    smallest = min((shapes[leaf.index][d] for leaf in leaves for d in leaf.asked), default=1)
     memo: dict[int, torch.Tensor] = {}
-    for leaf in contract.leaves:
-        key = id(flat[leaf.index])
-        if key not in memo:
-            memo[key], kind = _tensor(draw, flat[leaf.index], shapes[leaf.index], domains.get(leaf.index), smallest)
-            said.append(f"{leaf.words} of shape {list(shapes[leaf.index])} ({kind})")
-        sizes.update({f"{leaf.source}.size()[{d}]": n for d, n in enumerate(shapes[leaf.index])})
-        flat[leaf.index] = memo[key]
+    for leaf in leaves:
+        like, shape = flat[leaf.index], shapes[leaf.index]
+        if id(like) not in memo:
+            memo[id(like)], kind = _tensor(choose, like, shape, space.domains.get(leaf.index), smallest)
+            said.append(f"{leaf.words} of shape {list(shape)} ({kind})")
+        sizes.update({f"{leaf.source}.size()[{d}]": n for d, n in enumerate(shape)})
+        flat[leaf.index] = memo[id(like)]
     return Drawn(pytree.tree_unflatten(flat, spec), tuple(said), sizes)
 
 
@@ -144,10 +175,9 @@ def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int,
 
 
 def _tensor(
-    draw: DrawFn, like: torch.Tensor, shape: tuple[int, ...], domain: Domain | None, smallest: int
+    choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: Domain | None, smallest: int
 ) -> tuple[torch.Tensor, str]:
     import torch
-    from hypothesis import strategies as st
 
     kinds: tuple[str, ...]
     if like.is_floating_point() or like.is_complex():
@@ -156,8 +186,8 @@ def _tensor(
         kinds = BOOLEAN_KINDS
     else:
         kinds = INTEGER_KINDS
-    kind = draw(st.sampled_from(kinds))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    kind, seed = choose(kinds)
+    generator = torch.Generator().manual_seed(seed)
     made = _fill(kind, like, shape, domain, smallest, generator)
     return made.to(like.dtype).requires_grad_(like.requires_grad), kind
 

@@ -11,7 +11,12 @@ from torch.utils import _pytree as pytree
 from exportlint.checks.context import fresh
 from exportlint.shapes import strategies
 from exportlint.shapes.contract import Ask, declared, granted
-from exportlint.shapes.strategies import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, Domain
+from exportlint.shapes.strategies import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, Domain, Space
+
+
+def chooser(data):
+    return lambda kinds: (data.draw(st.sampled_from(kinds)), data.draw(st.integers(0, 2**16)))
+
 
 BATCH = Dim("batch", min=2, max=6)
 LENGTH = Dim("length", min=1, max=12)
@@ -42,7 +47,7 @@ def captioner():
     program = torch.export.export(Captioner(), inputs[0], inputs[1], dynamic_shapes=SHAPES)
     contract = declared(Captioner(), inputs, SHAPES)
     domains = strategies.domains(Captioner(), contract, (fresh(inputs),), {})
-    return strategies.inputs(inputs, contract, granted(program), domains), program, domains
+    return Space(inputs, contract, granted(program), domains).drawn(), program, domains
 
 
 def test_drawn_calls_lie_inside_the_contract(captioner):
@@ -95,7 +100,7 @@ def test_drawing_leaves_the_example_as_it_is(captioner):
     inputs = example()
     before = [leaf.clone() for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     program, contract = captioner[1], declared(Captioner(), inputs, SHAPES)
-    strategy = strategies.inputs(inputs, contract, granted(program), captioner[2])
+    strategy = Space(inputs, contract, granted(program), captioner[2]).drawn()
 
     @settings(QUICK, max_examples=5)
     @given(strategy)
@@ -114,7 +119,7 @@ def test_a_tensor_that_is_given_twice_stays_one():
     x = torch.randn(4, 3)
     shapes = {"x": {0: BATCH}, "y": {0: BATCH}}
     program = torch.export.export(Twice(), (x, x), dynamic_shapes=shapes)
-    strategy = strategies.inputs(((x, x), {}), declared(Twice(), ((x, x), {}), shapes), granted(program), {})
+    strategy = Space(((x, x), {}), declared(Twice(), ((x, x), {}), shapes), granted(program), {}).drawn()
 
     @settings(QUICK, max_examples=5)
     @given(strategy)
@@ -147,7 +152,7 @@ def test_contents_of_each_kind(dtype, domain, kinds):
     def draw(data):
         shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=3)))
         like = torch.zeros(2, dtype=dtype, requires_grad=dtype == torch.float32)
-        made, kind = strategies._tensor(data.draw, like, shape, domain, 4)
+        made, kind = strategies._tensor(chooser(data), like, shape, domain, 4)
         seen.add(kind)
         assert made.shape == shape
         assert made.dtype == dtype
@@ -204,7 +209,9 @@ def test_a_mask_of_ones_is_drawn_with_zeros():
     @settings(QUICK, max_examples=30)
     @given(st.data())
     def draw(data):
-        made, _ = strategies._tensor(data.draw, torch.ones(2, 4, dtype=torch.int64), (2, 4), Domain(1, 1, mask=True), 2)
+        made, _ = strategies._tensor(
+            chooser(data), torch.ones(2, 4, dtype=torch.int64), (2, 4), Domain(1, 1, mask=True), 2
+        )
         seen.update(made.flatten().tolist())
 
     draw()
@@ -222,3 +229,32 @@ def test_the_maximum_is_drawn_and_shrinks_from_there():
     sizes = strategies._size(1, 9, 64)
     assert find(sizes, lambda size: size > 9) == 64
     assert find(sizes, lambda size: size >= 5) == 5
+
+
+@given(st.integers(0, 5), st.integers(0, 30), st.integers(0, 40), st.integers(1, 20))
+def test_a_sweep_goes_through_the_sizes(low, width, further, count):
+    high, edge = low + width, low + width + further
+    steps = strategies._steps(low, high, edge, count)
+    assert steps == sorted(set(steps))
+    assert len(steps) <= count
+    assert set(steps) <= {*range(low, high + 1), edge}
+    assert steps[0] == low
+    if count > 1:
+        assert steps[-1] == max(high, edge)
+    if count > width + 1:
+        assert set(steps) == {*range(low, high + 1), edge}
+
+
+class Apart(nn.Module):
+    def forward(self, x, y):
+        return x * 2, y * 3
+
+
+def test_a_sweep_hides_no_size_and_keeps_free_dimensions_apart():
+    args, shapes = (torch.ones(3, 4), torch.ones(5, 4)), ({0: Dim("a")}, {0: Dim("b")})
+    program = torch.export.export(Apart(), args, dynamic_shapes=shapes)
+    space = Space((args, {}), declared(Apart(), (args, {}), shapes), granted(program), {})
+    shapes = [tuple(t.shape[0] for t in drawn.inputs[0]) for drawn in space.sweep(12)]
+    assert {a for a, _ in shapes} >= set(range(1, 9))
+    assert any(a != b for a, b in shapes)
+    assert all(float(drawn.inputs[0][0].abs().sum()) > 0 for drawn in space.sweep(12))
