@@ -1,4 +1,4 @@
-"""The linter installed without torch, under other Pythons: `make test` makes their environments where they are present."""
+"""The linter installed without torch, under other Pythons: `make test` makes environments of those that are there."""
 
 import json
 import subprocess

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.checks import divergence
 from exportlint.checks.context import ModelError, NotCapturedError, call
 from exportlint.findings import CheckResult
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from exportlint.checks.context import Context
     from exportlint.devices.program import Unlike
     from exportlint.findings import Finding
+    from exportlint.places import Place
 
 NAME = "twins"
 MOST_BAKED = 20
@@ -70,10 +72,16 @@ def _by_size(ctx: Context, notes: list[str]) -> list[Finding]:
         return []
     if _parting(program, ctx.export(ctx.dynamic_shapes)) is not None:
         return []  # it differs from export to export
-    place = (parting.place if parting is not None else None) or ctx.head()
+    place = _decision(ctx, second) or (parting.place if parting is not None else None) or ctx.head()
     what = parting.words if parting is not None else str(ranges)
     message = "the sizes of the example decide what is captured: another example gives another program"
-    return [blame.finding("EXP301", message, place, severity="warning", evidence=what)]
+    return [blame.finding(blame.size_rule(place), message, place, severity="warning", evidence=what)]
+
+
+def _decision(ctx: Context, second: Inputs) -> Place | None:
+    """The line after which the eager calls of both examples go different ways."""
+    one, two, example = ctx.build(), ctx.build(), ctx.example()
+    return divergence.place(lambda: call(one, example), lambda: call(two, second))
 
 
 def _may_vary(ctx: Context, second: Inputs) -> bool:

@@ -238,16 +238,20 @@ def _results(readiness: Readiness) -> Iterator[tuple[CaseResult, CheckResult, Fi
 
 
 def _entries(readiness: Readiness) -> list[Entry]:
-    """One entry for each rule, place and message: errors before warnings before notes, expected ones last.
+    """One entry for each rule and place: errors before warnings before notes, expected ones last.
 
-    A prediction that a check confirmed is part of the entry for what the check saw.
+    Several checks may see one fault, each in its own words: the first speaks, and the others are evidence. A prediction
+    that a check confirmed is part of the entry for what the check saw.
     """
     entries: dict[tuple[object, ...], Entry] = {}
     for case, check, finding in sorted(_results(readiness), key=lambda result: result[1].name == LINT):
         entry = _confirmed(finding, entries.values()) if check.name == LINT else None
         if entry is None:
-            key = (finding.rule, finding.severity, finding.file, finding.line, finding.message, check.expected)
+            words = finding.message if finding.line is None or not finding.counts else ""
+            key = (finding.rule, finding.severity, finding.file, finding.line, words, finding.verdict, check.expected)
             entry = entries.setdefault(key, _entry(finding, check.expected))
+            if finding.message != entry.finding.message and finding.message not in entry.evidence:
+                entry.evidence.append(clip(finding.message, 20_000))
         checks = entry.seen_by.setdefault(one_line(case.name, 200), [])
         if check.name not in checks:
             checks.append(check.name)
