@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +24,16 @@ TONES = {"good": "green", "bad": "bold red", "warn": "yellow", "mute": "dim"}
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 EVIDENCE_LINES = 3
 PLACES = 4
-NARROW = 72
+# Characters that a case and a check need in the table.
+CASE, COLUMN, SHORT_COLUMN = 24, 13, 8
+SHORT = {
+    "passed": "ok",
+    "failed": "FAILED",
+    "errored": "ERROR",
+    "crashed": "CRASHED",
+    "timed out": "TIME",
+    "not checked": "-",
+}
 
 
 def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> None:
@@ -53,12 +63,19 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
 
 
 def _cases(view: Overview, console: Console, *, verbose: bool) -> None:
+    """The table of cases and checks: in full, else in short words, else one case under the other."""
     if not view.rows:
         return
-    if console.width < NARROW:
+    if console.width >= CASE + COLUMN * len(view.checks):
+        _table(view, console, verbose=verbose)
+    elif console.width >= CASE + SHORT_COLUMN * len(view.checks):
+        _short_table(view, console)
+    else:
         for row in view.rows:
             _block(console, Text(row.name, "bold"), [Text(row.target, "dim"), *_stacked(row, verbose=verbose)])
-        return
+
+
+def _table(view: Overview, console: Console, *, verbose: bool) -> None:
     table = Table(highlight=False, pad_edge=False)
     table.add_column("case", overflow="fold")
     for name in view.checks:
@@ -68,6 +85,17 @@ def _cases(view: Overview, console: Console, *, verbose: bool) -> None:
         table.add_row(case, *(_cell(cell, verbose=verbose) for cell in row.cells))
     console.print(table)
     console.print()
+
+
+def _short_table(view: Overview, console: Console) -> None:
+    table = Table(highlight=False, pad_edge=False, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("case", overflow="fold")
+    for name in view.checks:
+        table.add_column(Text(one_line(name, 40)), overflow="fold")
+    for row in view.rows:
+        short = (Text(SHORT.get(cell.word, cell.word), TONES[cell.tone]) for cell in row.cells)
+        table.add_row(Text(row.name, "bold"), *short)
+    console.print(table)
 
 
 def _stacked(row: Row, *, verbose: bool) -> Iterator[Text]:

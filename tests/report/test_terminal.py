@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from readiness_samples import passing, readinesses, sample
 from rich.console import Console
 
+from exportlint.findings import CHECKS, CaseResult, CheckResult
 from exportlint.report.terminal import render
 
 
@@ -75,13 +77,23 @@ def test_closing_line():
     )
 
 
-@pytest.mark.parametrize("width", [30, 60])
+@pytest.mark.parametrize("width", [30, 39])
 def test_narrow_terminals_get_a_list(width):
     text = printed(passing(), width=width, force_terminal=True, no_color=True, legacy_windows=False)
     assert "│" not in text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert "capture: passed" in plain
     assert max(map(len, plain.split("\n"))) <= width
+
+
+def test_many_checks_fit_a_usual_terminal():
+    outcomes = ("passed", "failed", "crashed", "not_checked", "timed_out", "errored", "passed")
+    checks = tuple(CheckResult(name=name, outcome=word) for name, word in zip(CHECKS, outcomes, strict=True))
+    readiness = dataclasses.replace(passing(), cases=(CaseResult(name="model", target="model.py", checks=checks),))
+    lines = printed(readiness, width=80).split("\n")
+    head = next(i for i, line in enumerate(lines) if line.split() == ["case", *CHECKS])
+    assert lines[head + 2].split() == ["model", "ok", "FAILED", "CRASHED", "-", "TIME", "ERROR", "ok"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_no_color(monkeypatch):
