@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,17 @@ def render(readiness: Readiness) -> str:
     return _template().render(view=view, environment=environment_rows(view.environment))
 
 
+def unbroken(text: str) -> str:
+    """The text with its times, such as ``1.7 s``, kept on one line."""
+    return re.sub(r"(?<=\d) s\b", "\N{NO-BREAK SPACE}s", text)
+
+
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(clip=clip, one_line=one_line)
+    environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken)
     environment.globals["counted"] = counted
     source = resources.files(__package__).joinpath("readiness.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source)

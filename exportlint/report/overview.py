@@ -49,6 +49,7 @@ class Cell:
         seconds: Wall-clock time that the check took.
         red: Whether it makes the run fail.
         problems: How many of its findings are errors or warnings.
+        rules: Codes of the rules of these findings, each once.
     """
 
     check: str
@@ -60,6 +61,7 @@ class Cell:
     seconds: float = 0.0
     red: bool = False
     problems: int = 0
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,7 @@ def _cell(check: CheckResult) -> Cell:
         seconds=check.seconds,
         red=check.red,
         problems=sum(finding.counts for finding in check.findings),
+        rules=tuple(dict.fromkeys(one_line(finding.rule, 40) for finding in check.findings if finding.counts)),
     )
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
 from hypothesis import HealthCheck, given, settings
 from readiness_samples import passing, readinesses, sample
 
-from exportlint.report.html_file import render
+from exportlint.report.html_file import render, unbroken
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -93,6 +94,30 @@ def test_everything_is_shown_worst_first():
     for words in expected:
         assert words in text[at:], words
         at = text.index(words, at)
+
+
+def cell_texts(text):
+    return {check: Page(cell).text for check, cell in re.findall(r'data-check="(.*?)">(.*?)</td>', text, re.DOTALL)}
+
+
+def test_a_cell_with_findings_names_their_rules_and_leaves_the_words_to_the_findings():
+    decoder = next(case for case in sample().cases if case.name == "decoder")
+    cells = cell_texts(render(dataclasses.replace(sample(), cases=(decoder,))))
+    assert cells["capture"] == "failed 1 finding EXP101 1 line more q exports"
+    assert cells["device"] == "failed 2 findings EXP101, EXP201 1.5 s"
+    assert cells["reload"] == "not checked the capture failed"
+
+
+def test_an_expected_failure_says_why_in_its_cell():
+    known = next(case for case in sample().cases if case.name == "known")
+    cells = cell_texts(render(dataclasses.replace(sample(), cases=(known,))))
+    assert cells["capture"] == "failed, expected 1 finding EXP101 waits for a fix"
+
+
+def test_a_time_is_not_broken():
+    assert "1.5\N{NO-BREAK SPACE}s" in render(sample())
+    assert unbroken("loads in 0.1 s") == "loads in 0.1\N{NO-BREAK SPACE}s"
+    assert unbroken("2 submodules") == "2 submodules"
 
 
 def test_plain_pass_is_good():
