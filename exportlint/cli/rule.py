@@ -11,6 +11,14 @@ import click
 if TYPE_CHECKING:
     from exportlint.rules.base import Outcomes, Rule
 
+OUTCOMES = """\
+`main` is the form in the bad example; other forms, which end otherwise, have names of their own.
+*breaks*: the capture fails; *silent*: it succeeds, and the result is wrong; *specialises*: the program holds for fewer
+inputs than the model; *unportable*: wrong on another device or elsewhere; *fine*: nothing of it."""
+LEGEND = """\
+severity: for torch.export.export, of the main form first, then of forms that differ; else with the mode where it bites
+check: "predicts" where exportlint check finds it in source; the others are observed, by exportlint report and in pytest"""
+
 
 @click.command()
 @click.argument("name", metavar="CODE|NAME")
@@ -36,9 +44,35 @@ def rules(output_format: str) -> None:
     if output_format == "json":
         click.echo(json.dumps([as_json(r) for r in found], indent=2))
         return
-    width = max(len(r.name) for r in found)
-    for r in found:
-        click.echo(f"{r.code}  {r.name:<{width}}  {r.summary}")
+    click.echo(as_table(found))
+
+
+def as_table(found: list[Rule]) -> str:
+    """One line a rule: code, name, severities, whether ``exportlint check`` predicts it, and what it is about."""
+    head = ("code", "name", "severity", "check", "what it is about")
+    rows = [head, *((r.code, r.name, _severities(r), "predicts" if predicted(r) else "-", r.summary) for r in found)]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines = ("  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows)
+    return "\n".join([*lines, "", LEGEND])
+
+
+def _severities(found: Rule) -> str:
+    """What its forms mean for ``torch.export.export``, the main form first; with the mode where it bites in another."""
+    from exportlint.rules.base import MODES, severity
+
+    forms = [found.outcomes, *(variant.outcomes for variant in found.variants.values())] if found.outcomes else []
+    for mode in MODES if forms else ():
+        severities = dict.fromkeys(s for s in (severity(form, [mode]) for form in forms) if s is not None)
+        if severities:
+            return ", ".join(severities) + ("" if mode == MODES[0] else f" ({mode})")
+    return found.severity
+
+
+def predicted(found: Rule) -> bool:
+    """Whether ``exportlint check`` can report the rule; one that cannot is only observed, by the checks of a report."""
+    from exportlint.source.engine import SYNTAX
+
+    return found.match is not None or found.code == SYNTAX
 
 
 def as_markdown(found: Rule) -> str:
@@ -47,10 +81,15 @@ def as_markdown(found: Rule) -> str:
     if found.outcomes:
         rows = [("", found.outcomes), *((name, v.outcomes) for name, v in found.variants.items())]
         head = "| form | export | export-strict | compile |\n|---|---|---|---|"
-        parts.append("\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]))
-    for title, text in (("Bad", found.bad), ("Good", found.good), ("Fixed", found.fixed)):
-        if text:
-            parts.append(f"## {title}\n```python\n{text.strip()}\n```")
+        parts += ["\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]), OUTCOMES]
+    good = "The bad example, rewritten." if found.good == found.fixed else "Close to the bad example, and portable."
+    fixed = "" if found.good == found.fixed else found.fixed
+    examples = (
+        ("Bad", "The rule holds here, in its main form.", found.bad),
+        ("Good", good, found.good),
+        ("Fixed", "The bad example, rewritten.", fixed),
+    )
+    parts += [f"## {title}\n{words}\n\n```python\n{text.strip()}\n```" for title, words, text in examples if text]
     return "\n\n".join(parts)
 
 
@@ -67,7 +106,7 @@ def as_json(found: Rule) -> dict[str, Any]:
         "rewrite": found.rewrite,
         "severity": found.severity,
         "stage": found.stage,
-        "predicted": found.match is not None,
+        "predicted": predicted(found),
         "outcomes": dict(found.outcomes),
         "variants": {name: dict(v.outcomes) for name, v in found.variants.items()},
         "observed_by": [o.check for o in found.observed_by],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from exportlint.cli.rule import rule, rules
 from exportlint.rules import catalogue
+from exportlint.rules.base import RESULTS
 
 
 @pytest.mark.parametrize("name", ["EXP101", "exp101", "branch-on-tensor"])
@@ -32,9 +34,40 @@ def test_an_unknown_rule_is_one_clear_line() -> None:
     assert result.output == "error: EXP999: no such rule; exportlint rules lists them all\n"
 
 
+def test_fixed_is_shown_only_where_it_is_not_the_good_example() -> None:
+    same, other = (CliRunner().invoke(rule, [code]).output for code in ("EXP101", "EXP201"))
+    assert "## Fixed" not in same
+    assert "## Good\nThe bad example, rewritten." in same
+    assert "## Good\nClose to the bad example, and portable." in other
+    assert "## Fixed\nThe bad example, rewritten." in other
+
+
+def test_a_page_says_what_its_words_mean() -> None:
+    page = CliRunner().invoke(rule, ["EXP101"]).output
+    assert all(f"*{word}*: " in page for word in RESULTS)
+    assert "`main` is the form in the bad example" in page
+
+
 def test_all_rules_are_listed() -> None:
-    lines = CliRunner().invoke(rules, []).output.splitlines()
+    head, *lines = CliRunner().invoke(rules, []).output.split("\n\n")[0].splitlines()
+    assert head.split()[:4] == ["code", "name", "severity", "check"]
     assert [line.split()[0] for line in lines] == list(catalogue())
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "check"),
+    [
+        ("EXP001", "error", "predicts"),  # what the linter cannot read
+        ("EXP003", "error", "-"),
+        ("EXP101", "error", "predicts"),
+        ("EXP201", "warning, error", "predicts"),  # a literal cpu, a literal cuda
+        ("EXP205", "info", "-"),
+        ("EXP403", "error (compile)", "predicts"),  # fine for torch.export.export as it is by default
+    ],
+)
+def test_the_list_says_how_bad_a_rule_is_and_who_reports_it(code: str, severity: str, check: str) -> None:
+    line = next(line for line in CliRunner().invoke(rules, []).output.splitlines() if line.startswith(code))
+    assert re.split(" {2,}", line)[2:4] == [severity, check]
 
 
 def test_all_rules_as_json() -> None:
@@ -43,5 +76,6 @@ def test_all_rules_as_json() -> None:
     by_code = {r["code"]: r for r in found}
     assert by_code["EXP102"]["variants"]["conversion"]["export"] == "breaks"
     assert by_code["EXP101"]["predicted"] is True
+    assert by_code["EXP001"]["predicted"] is True
     assert by_code["EXP003"]["predicted"] is False
     assert by_code["EXP202"]["observed_by"] == ["device"]
