@@ -17,7 +17,7 @@ OUTCOMES = """\
 inputs than the model; *unportable*: wrong on another device or elsewhere; *fine*: nothing of it."""
 LEGEND = """\
 severity: for torch.export.export, of the main form first, then of forms that differ; else with the mode where it bites
-check: "predicts" where exportlint check finds it in source; the others are observed, by exportlint report and in pytest"""
+check: "predicts" where exportlint check finds it in source; the others are observed, by exportlint report and pytest"""
 
 
 @click.command()
