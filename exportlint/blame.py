@@ -181,7 +181,10 @@ def finding(
 
 def words(error: BaseException) -> str:
     """The exception in one line: its class and the first line of its message that says something."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    try:
+        text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    except Exception:  # an exception of the model's own whose text cannot be made
+        text = ""
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return line if len(line) <= EVIDENCE_CHARACTERS else line[: EVIDENCE_CHARACTERS - 3] + "..."
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from exportlint.rules.base import Observer
 
 NAME = "lint"
+CONFIRMED_BY = "confirmed by "  # how the evidence of a confirmed prediction begins
 # Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
 TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
 BY_DEFAULT = frozenset({"passed", "failed"})
@@ -89,7 +90,7 @@ def _verdict(
 ) -> tuple[Verdict, str | None]:
     if seen:
         names = ", ".join(dict.fromkeys(check.name for check, _ in seen))
-        return "confirmed", f"confirmed by {names}"
+        return "confirmed", f"{CONFIRMED_BY}{names}"
     by_name = {check.name: check for check in checks}
     rule = catalogue().get(prediction.rule)
     ran = _ran(prediction, exercised)

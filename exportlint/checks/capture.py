@@ -86,9 +86,10 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         module = program.module()
     except Exception as error:  # a reserved name is the known cause
         return _failed((_not_a_module(ctx, error),))
+    inputs = ctx.example()
     try:
         with unchanged(program):
-            actual = call(module, ctx.example())
+            actual = call(module, inputs)
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
@@ -96,10 +97,17 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         rule, message = "EXP004", "the program cannot run the example that it was captured from"
         return _failed((blame.finding(rule, message, place, evidence=blame.words(error)),))
     tolerance = ctx.tolerance
-    difference = compare(
-        ctx.expected(), actual, rtol=tolerance.rtol if tolerance else None, atol=tolerance.atol if tolerance else None
-    )
-    return CheckResult(name=NAME, outcome="passed") if difference is None else _differs(ctx, program, difference)
+    limits = {"rtol": tolerance.rtol, "atol": tolerance.atol} if tolerance else {}
+    difference = compare(ctx.expected(), actual, **limits)
+    if difference is not None:
+        return _differs(ctx, program, difference)
+    difference = compare(ctx.inputs_after, inputs, **limits)
+    if difference is not None:
+        message = "the eager model changes its inputs, and the program does not change them alike"
+        evidence = str(difference).replace("output", "input", 1)
+        return _failed((blame.finding("EXP004", message, ctx.head(), evidence=evidence),))
+    notes = ("the model is in training mode",) if ctx.build().training else ()
+    return CheckResult(name=NAME, outcome="passed", notes=notes)
 
 
 def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> CheckResult:
@@ -113,8 +121,8 @@ def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> 
         if explained:
             return _failed(explained, found.notes)
     if compare(ctx.expected(), again) is not None:
-        note = "the eager model differs from itself with the same seeds: the program's result cannot be judged"
-        return CheckResult(name=NAME, outcome="passed", notes=(note,))
+        reason = "the model is captured, but it differs from itself with the same seeds: its result cannot be judged"
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     message = "the program returns something else than the eager model for the example that it was captured from"
     place = wrong_result.place_of(ctx, program) or ctx.head()
     return _failed((blame.finding("EXP004", message, place, evidence=str(difference)),))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,8 +33,8 @@ class Tolerance:
     atol: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.rtol >= 0 and self.atol >= 0):
-            raise ValueError(f"a tolerance needs rtol and atol of at least 0, not {self.rtol} and {self.atol}")
+        if not (0 <= self.rtol < math.inf and 0 <= self.atol < math.inf):
+            raise ValueError(f"a tolerance needs finite rtol and atol of at least 0, not {self.rtol} and {self.atol}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

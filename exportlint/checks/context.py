@@ -69,6 +69,7 @@ class Context:
         announce: Told the name of each stage before it begins, so that a crash can be placed.
         provisional: Told a result that stands if the process dies while the check goes on.
         observe: Told what a run exercised, for the check ``lint``.
+        inputs_after: The arguments of the example call as the eager model left them, once it was called.
         guards: The guards of the captured program, or of the export that failed, with their lines.
         left_behind: What exports left behind in the eager model and in the code around it.
     """
@@ -80,6 +81,9 @@ class Context:
     observe: Callable[[dict[str, Any]], None] = lambda _: None
     guards: list[Guard] = field(default_factory=list)
     left_behind: list[Finding] = field(default_factory=list)
+    inputs_after: Inputs | None = None
+    _built: bool = False
+    _shared: Any = None
     _example: Inputs | None = None
     _expected: Any = None
     _has_expected: bool = False
@@ -109,17 +113,30 @@ class Context:
         from torch import nn
 
         self.stage("build")
-        seed_everything()
         try:
             if isinstance(self.case.model, nn.Module):
-                return copy.deepcopy(self.case.model)
-            model = self.case.model()
+                return cast("nn.Module", _copied(self.case.model))
+            model = self._made()
         except Exception as error:
             raise ModelError("build") from error
         if not isinstance(model, nn.Module):
             raise ModelError("build") from TypeError(
                 f"the factory of case {self.case.name!r} returned {type(model).__name__}, not an nn.Module"
             )
+        return model
+
+    def _made(self) -> Any:
+        """What the factory makes; a copy of it as it was at first, where the factory returns one object every time."""
+        if self._shared is not None:
+            return copy.deepcopy(self._shared)
+        seed_everything()
+        model = self.case.model()
+        if not self._built:
+            self._built = True
+            seed_everything()
+            if self.case.model() is model and model is not None:
+                self._shared = _copied(model)
+                return copy.deepcopy(self._shared)
         return model
 
     def example(self) -> Inputs:
@@ -156,9 +173,23 @@ class Context:
             ModelError: When the model does not run.
         """
         if not self._has_expected:
-            self._expected = self.call_eager(self.build(), self.example())
+            self.inputs_after = self.example()
+            self._expected = self.call_eager(self.build(), self.inputs_after)
             self._has_expected = True
         return self._expected
+
+    def call_second(self, inputs: Inputs) -> None:
+        """Call a fresh eager model with the arguments of the second call, which are copied.
+
+        Raises:
+            ModelError: When it raises, with the stage ``second call``.
+        """
+        model = self.build()
+        self.stage("second call")
+        try:
+            call(model, fresh(inputs))
+        except Exception as error:
+            raise ModelError("second call") from error
 
     def call_eager(self, model: torch.nn.Module, inputs: Inputs) -> Any:
         """Call the eager model without gradients.
@@ -241,6 +272,19 @@ class Context:
     def path(self, name: str) -> Path:
         """A file in the folder that the processes of the case share."""
         return Path(self.settings.workdir) / name
+
+
+def _copied(model: Any) -> Any:
+    """A copy of a model that exists once.
+
+    Raises:
+        TypeError: When it cannot be copied, with what to do.
+    """
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise TypeError(f"the model cannot be copied ({words}): pass a factory that makes a new one") from error
 
 
 def call(function: Callable[..., Any], inputs: Inputs) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "program.pt2"
 CALL = "call.pt"
+MESSAGES = "loaded.jsonl"
 ROOTS = ("torch", "numpy", "exportlint")
 # Imported by torch without being named among its requirements.
 FURTHER = {
@@ -98,11 +99,11 @@ def load(folder: Path) -> dict[str, Any]:
     from exportlint.checks.context import call
     from exportlint.parity.compare import compare
 
+    known = torch.load(folder / CALL, weights_only=True)
+    for described in known["classes"]:
+        stand_in(**described)
     step = "load"
     try:
-        known = torch.load(folder / CALL, weights_only=True)
-        for described in known["classes"]:
-            stand_in(**described)
         began = time.monotonic()
         program = torch.export.load(folder / PROGRAM)
         seconds = time.monotonic() - began
@@ -130,5 +131,6 @@ def stand_in(module: str, name: str, fields: list[str], serialised: str) -> None
 
 
 def main(folder: str) -> None:
-    """The main program of a fresh interpreter: messages go to standard output."""
-    job(lambda message: print(json.dumps(message), flush=True), folder)
+    """The main program of a fresh interpreter; its messages go to a file, since the program itself may print."""
+    with (Path(folder) / MESSAGES).open("w", encoding="ascii") as file:
+        job(lambda message: print(json.dumps(message), file=file, flush=True), folder)

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from exportlint import blame, places
 from exportlint.findings import RED, CheckResult
+from exportlint.joining import CONFIRMED_BY
+from exportlint.joining import NAME as LINT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from exportlint.checks.isolation.job import Ending
     from exportlint.findings import Finding, Outcome
     from exportlint.places import Place
 
 RAN_NOT = "the model does not run"
-MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call"})
+MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second call"})
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
 
@@ -73,7 +75,23 @@ def last_words(output: tuple[str, ...]) -> str | None:
     return spoken[-1][:300] if spoken else None
 
 
-def with_expectation(result: CheckResult, expected: Mapping[str, str]) -> CheckResult:
+def with_expectations(checks: Sequence[CheckResult], expected: Mapping[str, str]) -> tuple[CheckResult, ...]:
+    """The results, marked where the case expects them to fail, and with them the predictions that they confirm."""
+    marked = tuple(_with_expectation(check, expected) for check in checks)
+    known = {check.name: check.expected for check in marked if check.expected is not None}
+    return tuple(_confirmed_by(check, known) if check.name == LINT else check for check in marked)
+
+
+def _confirmed_by(lint: CheckResult, known: Mapping[str, str]) -> CheckResult:
+    """The check ``lint``, expected to fail where checks that are expected to fail confirm all that counts in it."""
+    counting = [finding for finding in lint.findings if finding.counts]
+    names = [set((f.evidence or "").removeprefix(CONFIRMED_BY).split(", ")) for f in counting]
+    if lint.expected is None and counting and all(found <= known.keys() for found in names):
+        return dataclasses.replace(lint, expected=known[min(names[0])])
+    return lint
+
+
+def _with_expectation(result: CheckResult, expected: Mapping[str, str]) -> CheckResult:
     """The result, marked where the case expects it to fail; an expected failure that passes is a failure."""
     reason = expected.get(result.name)
     if reason is None or result.outcome == "not_checked":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining
-from exportlint.checks import jobs, lint, loading, reload, requirements, results
+from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Isolation = Literal["auto", "server", "fork", "none"]
 # The second device is registered for a whole process, so its check has one of its own.
 OWN_PROCESS = frozenset({"device"})
-FRESH = "import sys; sys.path.append(sys.argv[2]); from exportlint.checks import loader; loader.main(sys.argv[1])"
+FRESH = "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(sys.argv[1])"
 
 
 class LoadError(Exception):
@@ -144,7 +144,7 @@ class Runner:
         self._fresh_done = False
         self._lock = threading.Lock()
         self._predictor = Predictor()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: set[subprocess.Popen[bytes]] = set()
 
     def __enter__(self) -> Runner:
         return self
@@ -188,13 +188,13 @@ class Runner:
             return self._run_named("check_named", arguments, emit)
 
         checks = self._check(run)
-        marked = tuple(results.with_expectation(check, case.expected) for check in checks)
+        marked = results.with_expectations(checks, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
     def check_object(self, case: ModelCase, target: str) -> CaseResult:
         """Run the checks of a case that exists only in this process."""
         checks = self._check(lambda settings, emit: self._run_here(lambda e: jobs.check(e, case, settings), emit))
-        marked = tuple(results.with_expectation(check, case.expected_failures) for check in checks)
+        marked = results.with_expectations(checks, case.expected_failures)
         return CaseResult(name=case.name, target=target, checks=marked)
 
     def _limits(self) -> Limits:
@@ -316,34 +316,39 @@ class Runner:
         """Run the loader in a new interpreter that ignores the caller's environment and working directory."""
         root = str(Path(__file__).resolve().parents[2])
         command = [sys.executable, "-I", "-c", FRESH, workdir, root]
-        with tempfile.TemporaryFile("w+") as output:
+        with tempfile.TemporaryFile("w+", errors="backslashreplace") as output:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=output,
-                text=True,
                 cwd=workdir,
                 start_new_session=True,
             )
             with self._lock:
                 self._processes.add(process)
             try:
-                said, _ = process.communicate(timeout=self._limits().wall_seconds)
+                process.wait(timeout=self._limits().wall_seconds)
             except subprocess.TimeoutExpired:
                 return Ending("wall")
             finally:
                 _kill_group(process)
                 with self._lock:
                     self._processes.discard(process)
-            for line in said.splitlines():
+            for line in _lines(Path(workdir) / loader.MESSAGES):
                 heard.on_message(json.loads(line))
             output.seek(0)
             code, lines = process.returncode, tuple(output.read().splitlines())
         return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
 
 
-def _kill_group(process: subprocess.Popen[str]) -> None:
+def _lines(file: Path) -> list[str]:
+    """The whole lines of a file that its writer may not have finished, or begun."""
+    text = file.read_text(encoding="ascii") if file.is_file() else ""
+    return text.split("\n")[:-1]
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -354,7 +359,7 @@ def _installed_path() -> list[str]:
     """The parts of the module path that belong to the interpreter's installation, and exportlint's own."""
     roots = tuple({os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)})
     own = str(Path(__file__).resolve().parents[2])
-    return [entry for entry in sys.path if entry and os.path.realpath(entry).startswith(roots)] + [own]
+    return [own, *(entry for entry in sys.path if entry and os.path.realpath(entry).startswith(roots))]
 
 
 def _cut_short(result: CheckResult, ending: Ending, seconds: float) -> CheckResult:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 NAME = "shapes"
+SECOND = {
+    "inputs2": "the arguments of the second call cannot be made",
+    "second call": "the eager model fails in the second call of the case",
+}
 MAX_FAULTS = 3  # different places that are looked for before the check stops
 SECONDS = 60.0  # what drawing may take; the examples that were run by then count
 
@@ -93,6 +97,7 @@ class Subject:
     known: frozenset[tuple[str, Place | None]] = frozenset()
     ran: int = 0
     refused: int = 0
+    other_structure: bool = False
 
     def __post_init__(self) -> None:
         self.model = self.ctx.build()
@@ -221,15 +226,19 @@ def run(ctx: Context) -> CheckResult:
     guards = log.guards
     try:
         contract, inferred = ctx.contract()
-        if not contract.dynamic and ctx.second_example() is None:
-            return _not_checked("no dimension is dynamic: the case has neither dynamic_shapes nor inputs2")
+        second = ctx.second_example()
+        if second is not None:
+            ctx.call_second(second)
+        elif not contract.dynamic:
+            why = "names no input" if ctx.dynamic_shapes else "and inputs2 are missing"
+            return _not_checked(f"no dimension is dynamic: dynamic_shapes {why}")
         if inferred and contract.dynamic:
             with log:
                 program, example = _export(ctx, contract)
         else:
             program, example, guards = ctx.program(), ctx.example(), ctx.guards
     except ModelError as error:
-        if error.stage == "inputs2":
+        if error.stage in SECOND:
             return _second_example_fails(error)
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except NotCapturedError:
@@ -245,7 +254,7 @@ def run(ctx: Context) -> CheckResult:
 
 def _second_example_fails(error: ModelError) -> CheckResult:
     cause = error.__cause__ or error
-    message = "the arguments of the second call cannot be made"
+    message = SECOND[error.stage]
     found = blame.finding("EXP002", message, blame.place_of(cause), evidence=blame.words(cause))
     return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 
@@ -320,7 +329,9 @@ def _drawn(subject: Subject) -> list[Finding]:
     ctx = subject.ctx
     ctx.stage("second example")
     second = ctx.second_example()
-    if second is not None and _same_kind(second, subject.example):
+    if second is not None and not _same_kind(second, subject.example):
+        subject.other_structure = True
+    elif second is not None:
         with contextlib.suppress(FaultError, RefusedError):
             subject.attempt(second, _words(subject.contract, second), _sizes(subject.contract, second))
     ctx.stage("drawn examples")
@@ -414,6 +425,9 @@ def _result(subject: Subject, findings: list[Finding]) -> CheckResult:
         notes.append(f"the lines of guards are not known: {lines}")
     if kept:
         return CheckResult(name=NAME, outcome="failed", reason=kept[0].message, findings=kept, notes=tuple(notes))
+    if subject.other_structure:
+        reason = "inputs2 has another structure than inputs, and a program holds for one"
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=tuple(notes))
     if not subject.ran:
         untried = "no call was tried: there is no inputs2, and no example was to be drawn"
         reason = "the eager model refused every call" if subject.refused else untried

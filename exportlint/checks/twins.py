@@ -43,22 +43,29 @@ def run(ctx: Context) -> CheckResult:
             raise MemoryError from error
         return _not_checked("the model is not captured")
     notes: list[str] = []
-    findings = [*_by_size(ctx, notes), *_by_dtype(ctx, notes)]
+    axes = {"size": _by_size(ctx, notes), "dtype": _by_dtype(ctx, notes)}
+    findings = [finding for found in axes.values() for finding in found or ()]
+    compared = " and ".join(axis for axis, found in axes.items() if found is not None)
+    if not compared:
+        return _not_checked(notes[0] if notes else "the case has neither a second size nor a floating-point dtype")
     if findings and findings[0].severity != "info":
         reason = f"{findings[0].place}: {findings[0].message}"
         return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=tuple(notes))
-    return CheckResult(name=NAME, outcome="passed", findings=tuple(findings), notes=tuple(notes))
+    return CheckResult(name=NAME, outcome="passed", reason=compared, findings=tuple(findings), notes=tuple(notes))
 
 
 def _not_checked(reason: str) -> CheckResult:
     return CheckResult(name=NAME, outcome="not_checked", reason=reason)
 
 
-def _by_size(ctx: Context, notes: list[str]) -> list[Finding]:
-    """The finding for programs that differ by the example call, under the case's own dynamic dimensions."""
+def _by_size(ctx: Context, notes: list[str]) -> list[Finding] | None:
+    """The finding for programs that differ by the example call, under the case's own dynamic dimensions.
+
+    ``None`` where they cannot be compared.
+    """
     second = ctx.second_example()
     if second is None or ctx.dynamic_shapes is None or not _may_vary(ctx, second):
-        return []
+        return None
     program = ctx.program()
     try:
         twin = ctx.export(ctx.dynamic_shapes, second)
@@ -66,12 +73,13 @@ def _by_size(ctx: Context, notes: list[str]) -> list[Finding]:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         notes.append(f"the export from the second example call fails: {blame.words(error)}")
-        return []
+        return None
     parting, ranges = _parting(program, twin), _ranges(program, twin)
     if parting is None and ranges is None:
         return []
     if _parting(program, ctx.export(ctx.dynamic_shapes)) is not None:
-        return []  # it differs from export to export
+        notes.append("the program differs from export to export")
+        return None
     place = _decision(ctx, second) or (parting.place if parting is not None else None) or ctx.head()
     what = parting.words if parting is not None else str(ranges)
     message = "the sizes of the example decide what is captured: another example gives another program"
@@ -121,15 +129,15 @@ def _words(bounds: tuple[int, int | None]) -> str:
     return f"{bounds[0]} to {bounds[1]}" if bounds[1] is not None else f"{bounds[0]} and more"
 
 
-def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding]:
-    """Lines whose dtype follows the inputs and is a constant in the program."""
+def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding] | None:
+    """Lines whose dtype follows the inputs and is a constant in the program; ``None`` where that cannot be seen."""
     import torch
 
     from exportlint.devices.program import canonical, unlike
 
     model, inputs = ctx.build(), ctx.example()
     if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *_tensors(inputs))):
-        return []
+        return None
     model, inputs = model.to(torch.bfloat16), _cast(inputs)
     ctx.stage("export in bfloat16")
     try:
@@ -142,12 +150,12 @@ def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding]:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         notes.append(f"the model does not run, or is not captured, in bfloat16: {blame.words(error)}")
-        return []
+        return None
     ours, theirs = canonical(ctx.program(), dtypes=False), canonical(twin, dtypes=False)
     parting = unlike(ours, theirs)
     if parting is not None:
         notes.append(f"another program is captured in bfloat16: {parting.words}")
-        return []
+        return None
     return _baked(ours, theirs)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import traceback
 
 import click
 
@@ -35,14 +37,20 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a fault of exportlint itself is one line and status 2, not a traceback."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # names in source may not be in the terminal's character set
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own ways to end
+        except KeyboardInterrupt:
+            click.echo("exportlint: interrupted", err=True)
+            sys.exit(130)
         except Exception as error:
             if os.environ.get(TRACEBACK):
                 raise
-            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            words = traceback.format_exception_only(type(error), error)[-1].strip()[:300]
             click.echo(f"exportlint: internal error: {words} (set {TRACEBACK}=1 to see where)", err=True)
             sys.exit(2)
 

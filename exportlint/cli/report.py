@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import math
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,9 @@ def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **
 
     if options["isolation"] in ("fork", "none"):
         options["jobs"] = 1  # neither is safe from several threads
+    for name in ("SIGTERM", "SIGHUP"):  # as for Ctrl-C: children and temporary files go
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.default_int_handler)
     errors = Console(stderr=True)
     readiness, interrupted = _run(targets, Options(**options), errors)
     from exportlint.report import terminal, write
@@ -120,6 +124,7 @@ def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **
     for path in output:
         try:
             write(readiness, path)
+            Console().print(f"wrote {path}", markup=False, highlight=False)
         except OSError as error:
             errors.print(
                 f"exportlint: {path} cannot be written: {error.strerror or error}", markup=False, highlight=False
@@ -131,7 +136,7 @@ def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **
 def _run(targets: tuple[str, ...], options: Options, console: Any) -> tuple[Readiness, bool]:
     """Run everything; on Ctrl-C what is not done is reported as not checked."""
     from exportlint.checks.runner import Runner
-    from exportlint.findings import Readiness
+    from exportlint.findings import Readiness, TargetError
 
     session = Session(console)
     interrupted = False
@@ -141,6 +146,8 @@ def _run(targets: tuple[str, ...], options: Options, console: Any) -> tuple[Read
         except KeyboardInterrupt:
             interrupted = True
             runner.close()
+            words = "interrupted before its cases were loaded"
+            session.errors += [TargetError(target=target, message=words) for target in session.unloaded]
     cases = session.results(options)
     readiness = Readiness(environment=_environment(runner), cases=cases, errors=tuple(session.errors))
     return readiness, interrupted
@@ -164,16 +171,20 @@ class Session:
         )
         self.errors: list[TargetError] = []
         self.cases: list[NamedCase] = []
+        self.unloaded: list[str] = []
         self.done: dict[int, CaseResult] = {}
 
     def run(self, runner: Runner, targets: tuple[str, ...]) -> None:
         """List the cases of all targets, then check them."""
         task = self.progress.add_task("loading", total=None)
+        self.unloaded = list(targets)
         for target in targets:
             self.cases += self._list(runner, target)
+            self.unloaded.pop(0)
         self.progress.update(task, description="checking", total=len(self.cases))
         if runner.options.jobs == 1:  # in this thread, since Ctrl-C reaches no other
             for i, case in enumerate(self.cases):
+                self.progress.update(task, description=f"checking {case.name}")
                 self._take(i, functools.partial(runner.check_named, case))
                 self.progress.advance(task)
         else:
@@ -208,6 +219,8 @@ class Session:
                 yield from runner.list_cases(source)
             except (LoadError, ServerError) as error:
                 self.errors.append(TargetError(target=source, message=str(error)))
+            except Exception as error:  # one target's fault is not the others'
+                self.errors.append(TargetError(target=source, message=_fault(error)))
 
     def _take(self, index: int, result: Callable[[], CaseResult]) -> None:
         from exportlint.checks.isolation.client import ServerError
@@ -218,6 +231,8 @@ class Session:
             self.done[index] = result()
         except (LoadError, ServerError) as error:
             self.errors.append(TargetError(target=self.cases[index].label, message=str(error)))
+        except Exception as error:  # one case's fault is not the others'
+            self.errors.append(TargetError(target=self.cases[index].label, message=_fault(error)))
 
     def results(self, options: Options) -> tuple[CaseResult, ...]:
         """The results in the order of the cases; those that were not reached are not checked."""
@@ -230,6 +245,10 @@ class Session:
             for i, case in enumerate(self.cases)
             if i in self.done or case.label not in failed
         )
+
+
+def _fault(error: Exception) -> str:
+    return f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
 
 
 def _environment(runner: Runner) -> Any:

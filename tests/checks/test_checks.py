@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -184,7 +185,7 @@ def test_the_smallest_shape_is_told():
 @pytest.mark.parametrize(
     ("case", "examples", "words"),
     [
-        (ModelCase(module(good), (X,)), 5, "no dimension is dynamic: the case has neither dynamic_shapes nor inputs2"),
+        (ModelCase(module(good), (X,)), 5, "no dimension is dynamic: dynamic_shapes and inputs2 are missing"),
         (ModelCase(module(picky), (X,), dynamic_shapes=ROWS), 5, "the eager model refused every call"),
         (ModelCase(module(good), (X,), dynamic_shapes=ROWS), 0, "no call was tried: there is no inputs2"),
     ],
@@ -211,6 +212,95 @@ def test_a_tolerance():
     assert [c.outcome for c in run(case(), "capture", "shapes", examples=3).values()] == ["failed", "failed"]
     loose = run(case(tolerance=Tolerance(rtol=0.01)), "capture", "shapes", examples=3)
     assert [c.outcome for c in loose.values()] == ["passed", "passed"]
+
+
+# ---- what was not compared is not passed -----------------------------------------------------------------------------
+
+
+class Counted(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls = self.calls + 1  # at: counted
+        return x * self.calls
+
+
+COUNTED = Counted()
+
+
+def test_a_factory_that_returns_one_object_is_given_a_fresh_copy_each_time():
+    checks = run(ModelCase(lambda: COUNTED, (X,), name="one"), "capture", "state")
+    assert checks["capture"].outcome == "passed"
+    assert found(checks["state"]) == [("EXP501", marked(HERE, "counted"))]
+    assert COUNTED.calls == 0
+
+
+def appends(self, items):
+    items.append(items[0] + 1)
+    return items[0] * 2
+
+
+def test_inputs_that_the_program_leaves_as_they_are():
+    capture = run(ModelCase(module(appends), ([X],)), "capture")["capture"]
+    assert capture.outcome == "failed"
+    assert "changes its inputs" in capture.reason
+
+
+def writes(self, x):
+    x[0] = 0
+    return x * 2
+
+
+def test_inputs_that_both_change_alike():
+    assert run(ModelCase(module(writes), (X,)), "capture")["capture"].outcome == "passed"
+
+
+def optional(self, x, mask=None):
+    return x if mask is None else x * mask
+
+
+def test_a_second_call_of_another_structure_is_not_checked():
+    shapes = run(ModelCase(module(optional), (X,), inputs2=(X, X > 0)), "capture", "shapes")["shapes"]
+    assert (shapes.outcome, shapes.findings) == ("not_checked", ())
+    assert "another structure" in shapes.reason
+
+
+def test_a_second_call_that_the_model_refuses_is_the_cases_fault():
+    case = ModelCase(lambda: nn.Linear(3, 3), (X,), inputs2=(torch.ones(2, 4),), name="linear")
+    shapes = run(case, "capture", "shapes")["shapes"]
+    assert (shapes.outcome, [f.rule for f in shapes.findings]) == ("errored", ["EXP002"])
+    assert "second call" in shapes.reason
+
+
+def test_twins_that_were_not_compared():
+    twins = run(ModelCase(module(good), (torch.arange(6).reshape(2, 3),)), "twins")["twins"]
+    assert (twins.outcome, twins.findings) == ("not_checked", ())
+
+
+def prints(self, x):
+    torch.ops.aten._print("hello")
+    return x * 2
+
+
+def test_a_program_that_prints_is_loaded_in_a_fresh_interpreter():
+    reload = run(ModelCase(module(prints), (X,)), "reload")["reload"]
+    assert "in a fresh interpreter" in reload.notes
+    assert reload.outcome == "passed", reload
+
+
+def test_a_module_that_cannot_be_copied_needs_a_factory():
+    model = nn.Linear(3, 3)
+    model.lock = threading.Lock()
+    capture = run(ModelCase(model, (X,)), "capture")["capture"]
+    assert capture.outcome == "errored"
+    assert "pass a factory that makes a new one" in capture.reason
+
+
+def test_what_an_expected_failure_confirms_is_expected():
+    case = ModelCase(Branching, (X,), expected_failures={"capture": "has branches"})
+    checks = run(case, "capture", "lint")
+    assert {f.verdict for f in checks["lint"].findings} == {"confirmed"}
+    assert not any(check.red for check in checks.values())
 
 
 # ---- reload ---------------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def test_a_package_with_relative_imports(source):
 def test_the_cases_of_a_package_itself(source):
     source("WIDTH = 3\n", "shop/sizes.py")
     file = source(BUILD.replace("import torch\n", "import torch\nfrom .sizes import WIDTH\n", 1), "shop/__init__.py")
-    assert names(file) == ["__init__"]
+    assert names(file) == ["shop"]
     assert cases_of(str(file))[0].model.__module__ == "shop"
 
 

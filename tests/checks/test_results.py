@@ -111,9 +111,9 @@ def finding(severity):
 )
 def test_expected_failures(outcome, severities, red, expected):
     result = CheckResult(name="shapes", outcome=outcome, findings=tuple(map(finding, severities)))
-    marked = results.with_expectation(result, {"shapes": "known"})
+    (marked,) = results.with_expectations([result], {"shapes": "known"})
     assert (marked.red, marked.expected) == (red, expected)
     if red:
         assert marked.outcome == "failed"
         assert marked.reason == "passes although it is expected to fail (known): remove the expectation"
-    assert results.with_expectation(result, {"capture": "known"}) == result
+    assert results.with_expectations([result], {"capture": "known"}) == (result,)

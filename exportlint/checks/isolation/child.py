@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import faulthandler
 import importlib
+import json
 import os
 import resource
 import signal
@@ -87,7 +88,11 @@ def sender(channel: socket.socket, limits: Limits) -> Emit:
     def emit(message: Message) -> None:
         if "check" in message:
             limit_cpu(limits.cpu_seconds)
-        channel.sendall(encode(message) + b"\n")
+        try:
+            line = encode(message)
+        except UnicodeEncodeError:  # a lone surrogate, as in file names that are not UTF-8
+            line = json.dumps(message).encode().replace(b"\\ud", b"\\\\ud")
+        channel.sendall(line + b"\n")
 
     return emit
 
