@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,14 +208,24 @@ class Context:
         """What is asked of the dimensions, and whether that was inferred from two calls.
 
         Raises:
-            ModelError: When the model or its inputs cannot be made.
+            ModelError: When the model or its inputs cannot be made, or the case gives a range of values for an input
+                that there is not.
         """
         from exportlint.shapes import contract
 
         second = self.second_example()
-        if self.dynamic_shapes is not None or second is None:
-            return contract.declared(self.build(), self.example(), self.dynamic_shapes or {}), False
-        return contract.inferred(self.build(), self.example(), second), True
+        inferred = self.dynamic_shapes is None and second is not None
+        if inferred and second is not None:
+            found = contract.inferred(self.build(), self.example(), second)
+        else:
+            found = contract.declared(self.build(), self.example(), self.dynamic_shapes or {})
+        names = {re.split(r"[\[.]", leaf.words)[0] for leaf in found.leaves}
+        unknown = sorted(set(self.case.value_ranges) - names)
+        if unknown:
+            there = ", ".join(sorted(names))
+            words = f"value_ranges names {unknown[0]!r}, which is no tensor input; there are: {there}"
+            raise ModelError("value_ranges") from ValueError(words)
+        return found, inferred
 
     def head(self) -> Place | None:
         """Where the model begins: the head of its ``forward``, or of the factory that makes a model of torch's own."""

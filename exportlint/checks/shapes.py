@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 NAME = "shapes"
-SECOND = {
+FAULTS_OF_THE_CASE = {
     "inputs2": "the arguments of the second call cannot be made",
     "second call": "the eager model fails in the second call of the case",
+    "value_ranges": "the case gives a range of values for an input that there is not",
 }
 MAX_FAULTS = 3  # different places that are looked for before the check stops
 SECONDS = 60.0  # what drawing may take; the examples that were run by then count
@@ -238,8 +239,8 @@ def run(ctx: Context) -> CheckResult:
         else:
             program, example, guards = ctx.program(), ctx.example(), ctx.guards
     except ModelError as error:
-        if error.stage in SECOND:
-            return _second_example_fails(error)
+        if error.stage in FAULTS_OF_THE_CASE:
+            return _fault_of_the_case(error)
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except NotCapturedError:
         return _not_checked("the model is not captured")
@@ -252,9 +253,9 @@ def run(ctx: Context) -> CheckResult:
     return _result(subject, findings)
 
 
-def _second_example_fails(error: ModelError) -> CheckResult:
+def _fault_of_the_case(error: ModelError) -> CheckResult:
     cause = error.__cause__ or error
-    message = SECOND[error.stage]
+    message = FAULTS_OF_THE_CASE[error.stage]
     found = blame.finding("EXP002", message, blame.place_of(cause), evidence=blame.words(cause))
     return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 

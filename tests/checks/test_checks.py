@@ -272,6 +272,13 @@ def test_a_second_call_that_the_model_refuses_is_the_cases_fault():
     assert "second call" in shapes.reason
 
 
+def test_a_range_of_values_for_an_input_that_there_is_not():
+    case = ModelCase(module(good), (X,), dynamic_shapes=ROWS, value_ranges={"y": (0, 3)})
+    shapes = run(case, "capture", "shapes")["shapes"]
+    assert shapes.outcome == "errored"
+    assert "value_ranges names 'y', which is no tensor input; there are: x" in shapes.reason
+
+
 def test_twins_that_were_not_compared():
     twins = run(ModelCase(module(good), (torch.arange(6).reshape(2, 3),)), "twins")["twins"]
     assert (twins.outcome, twins.findings) == ("not_checked", ())
