@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks import explore
@@ -20,6 +20,7 @@ from exportlint.parity.compare import compare
 from exportlint.shapes import narrowing
 
 if TYPE_CHECKING:
+    import torch
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
@@ -106,8 +107,18 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         message = "the eager model changes its inputs, and the program does not change them alike"
         evidence = str(difference).replace("output", "input", 1)
         return _failed((blame.finding("EXP004", message, ctx.head(), evidence=evidence),))
+    if any(tensor.is_meta for tensor in _tensors(actual)):
+        reason = "the model is captured; its results hold no numbers that could be compared"
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     notes = ("the model is in training mode",) if ctx.build().training else ()
     return CheckResult(name=NAME, outcome="passed", notes=notes)
+
+
+def _tensors(results: Any) -> list[torch.Tensor]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
 
 
 def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> CheckResult:

@@ -277,7 +277,8 @@ def _seen(tensors: list[torch.Tensor], name: str) -> Domain | None:
     filled = [t for t in tensors if t.numel() and t.dtype != torch.bool and not t.is_complex()]
     if not filled:
         return None
-    low, high = min(float(t.min()) for t in filled), max(float(t.max()) for t in filled)
+    # In double, since the small types have no minimum of their own.
+    low, high = min(float(t.double().min()) for t in filled), max(float(t.double().max()) for t in filled)
     if filled[0].is_floating_point():
         return Domain(0.0, 1.0) if low >= 0.0 and high <= 1.0 else None
     return Domain(low, high, mask=low >= 0 and high <= 1 and "mask" in name.lower())
