@@ -15,7 +15,7 @@ from exportlint.rules.base import MODES
 
 if TYPE_CHECKING:
     from exportlint.rules.base import Mode
-    from exportlint.source.engine import Prediction
+    from exportlint.source.engine import Prediction, Unanalysed
 
 
 @click.command()
@@ -44,19 +44,29 @@ def check(
     Nothing that is read is imported or run. Exit status: 0 clean, 1 findings, 2 a path that does not exist.
     """
     from exportlint.source.discover import MissingPathError
-    from exportlint.source.engine import Options, lint
+    from exportlint.source.engine import Options, examine
 
     chosen = cast("tuple[Mode, ...]", modes or ("export",))
     options = Options(modes=tuple(dict.fromkeys(chosen)), module_bases=frozenset(bases), preview=preview)
     try:
-        found = lint(paths, options)
+        linted = examine(paths, options)
     except MissingPathError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    shown = [p for p in found if p.severity != "info" or show_info]
+    for left_out in linted.unanalysed:
+        click.echo(as_line(left_out), err=True)
+    shown = [p for p in linted.predictions if p.severity != "info" or show_info]
     click.echo(json.dumps([as_json(p) for p in shown], indent=2) if output_format == "json" else as_text(shown))
     worst = SEVERITIES.index(fail_level)
     sys.exit(int(any(SEVERITIES.index(p.severity) <= worst for p in shown)))
+
+
+def as_line(left_out: Unanalysed) -> str:
+    """What could not be analysed, and why, in one line."""
+    from exportlint.places import display_path
+
+    what = {"": "the file", "build": "the model of build()"}.get(left_out.name, f"class {left_out.name}")
+    return f"{display_path(str(left_out.path))}: {what} was not analysed: {left_out.reason}"
 
 
 def as_json(prediction: Prediction) -> dict[str, Any]:

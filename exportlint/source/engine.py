@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from libcst import CSTNode
+
 from exportlint.findings import SEVERITIES
 from exportlint.rules import catalogue
 from exportlint.rules.base import Mode, Outcomes, severity
@@ -13,7 +15,7 @@ from exportlint.source import entries
 from exportlint.source.discover import discover
 from exportlint.source.events import Changed
 from exportlint.source.files import UnreadableError
-from exportlint.source.fragments import Fragment, Range
+from exportlint.source.fragments import Fragment, Range, UnparsableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.project import Project
 from exportlint.source.suppress import EVERY, suppressed
@@ -75,15 +77,63 @@ class Prediction:
         return (str(self.path), self.range.line, self.range.column, self.rule.code, self.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Unanalysed:
+    """A class, or a whole file, of which nothing more can be said.
+
+    Attributes:
+        path: The file, as it was given or found.
+        name: The class; empty for the whole file.
+        reason: Why, in one line.
+    """
+
+    path: Path
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What linting gave: predictions in the order of files and lines, and what could not be analysed."""
+
+    predictions: tuple[Prediction, ...]
+    unanalysed: tuple[Unanalysed, ...]
+
+
 def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     """What the source predicts, in the order of files and lines.
 
     Raises:
         MissingPathError: When a path does not exist.
     """
+    return examine(paths, options).predictions
+
+
+def examine(paths: Iterable[Path], options: Options) -> Linted:
+    """What the source predicts, and what of it could not be analysed.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+    """
     run = _Run(options)
-    found = [prediction for path in discover(paths) for prediction in run.file(path)]
-    return tuple(sorted(found, key=lambda p: p.key))
+    found: list[Prediction] = []
+    for path in discover(paths):
+        try:
+            found += run.file(path)
+        except Exception as error:  # one file must not cost the findings in the others
+            run.unanalysed.append(Unanalysed(path, "", _reason(error)))
+    return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed))
+
+
+def _reason(error: Exception) -> str:
+    """Why an analysis ended early, in one line."""
+    if isinstance(error, BudgetError):
+        return "it takes more steps than the analysis may"
+    # libcst turns a recursion into the KeyError of a node, whose text would be the whole tree.
+    if isinstance(error, RecursionError) or any(isinstance(value, CSTNode) for value in error.args):
+        return "its code is nested too deeply"
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UnparsableError) else f"{type(error).__name__}: {text}"[:120]
 
 
 def may_hold_modules(text: str) -> bool:
@@ -96,6 +146,7 @@ class _Run:
     options: Options
     project: Project = field(init=False)
     fragments: dict[int, Fragment | None] = field(default_factory=dict)
+    unanalysed: list[Unanalysed] = field(default_factory=list)
     rules: dict[type[Event], list[Rule]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +166,7 @@ class _Run:
         if not may_hold_modules(module.source.text):
             return []
         found: dict[tuple[str, str, Range], tuple[Rule, Match]] = {}
-        _analyse(self, module, found)
+        _analyse(self, path, module, found)
         silenced = suppressed(module.source)
         predictions = (self._prediction(path, rule, match) for rule, match in found.values())
         return _worst([p for p in predictions if p is not None and not _is_silenced(p, silenced)])
@@ -150,7 +201,9 @@ class _Run:
         )
 
 
-def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, str, Range], tuple[Rule, Match]]) -> None:
+def _analyse(
+    run: _Run, path: Path, module: ModuleIndex, found: dict[tuple[str, str, Range], tuple[Rule, Match]]
+) -> None:
     def listen(event: Event) -> None:
         # What happens in another file is that file's to report: findings do not hang on who else is linted.
         if event.site.fragment.source is not module.source and not isinstance(event, Changed):
@@ -161,19 +214,25 @@ def _analyse(run: _Run, module: ModuleIndex, found: dict[tuple[str, str, Range],
                     found.setdefault((rule.code, match.variant, match.site.range), (rule, match))
 
     it = Interpreter(run.project, listen, fragments=run.fragments)
+    reasons: list[tuple[str, str]] = []
     if "build" in module.functions and "inputs" in module.functions:
-        _within_budget(it, lambda: entries.run_case(it, module))
+        reasons.append(("build", _within_budget(it, lambda: entries.run_case(it, module))))
     for cls in module.all_classes:
         if cls not in it.entered and run.project.is_module(cls):
-            _within_budget(it, lambda cls=cls: entries.run_class(it, cls))  # type: ignore[misc]
+            reason = _within_budget(it, lambda cls=cls: entries.run_class(it, cls))  # type: ignore[misc]
+            reasons.append((cls.name, reason))
+    run.unanalysed += [Unanalysed(path, name, reason) for name, reason in reasons if reason]
 
 
-def _within_budget(it: Interpreter, run: Callable[[], None]) -> None:
+def _within_budget(it: Interpreter, run: Callable[[], None]) -> str:
+    """Run an analysis; the result says why it ended early, and is empty where it did not."""
     it.reset()
     try:
         run()
-    except (BudgetError, RecursionError):
+    except Exception as error:  # one class must not cost the findings in the others
         it.reset()
+        return _reason(error)
+    return ""
 
 
 def _worst(found: list[Prediction]) -> list[Prediction]:

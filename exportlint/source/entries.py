@@ -10,7 +10,7 @@ import libcst as cst
 from exportlint.source.calls import annotated
 from exportlint.source.events import Given
 from exportlint.source.facts import facts
-from exportlint.source.fragments import Site
+from exportlint.source.fragments import Site, UnparsableError
 from exportlint.source.parameters import Arguments, default, parameters
 from exportlint.source.state import Frame, State
 from exportlint.source.tree import children
@@ -127,11 +127,17 @@ def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | No
 
 
 def run_class(it: Interpreter, cls: ClassEntry) -> None:
-    """Run the forward of a class of which nothing is known but its source."""
+    """Run the forward of a class of which nothing is known but its source.
+
+    Raises:
+        UnparsableError: When libcst refuses the forward.
+    """
     entry = it.project.method(cls, "forward")
     fragment = it.fragment(entry.extent, id(entry)) if entry is not None else None
-    if entry is None or fragment is None:
+    if entry is None:
         return
+    if fragment is None:
+        raise UnparsableError(f"the parser refuses its `forward` at line {entry.extent.first}")
     state = State(Frame(cls.module, fragment, cls))
     owner = it.instance(cls, None, Arguments(open=True), state)
     node = next((s for s in fragment.statements if isinstance(s, cst.FunctionDef)), None)

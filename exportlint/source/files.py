@@ -52,7 +52,7 @@ def read(path: Path) -> SourceFile:
         data = path.read_bytes()
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
-    except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
+    except (OSError, SyntaxError, ValueError, LookupError) as error:  # codecs raise UnicodeError, a ValueError
         raise UnreadableError(str(getattr(error, "strerror", None) or getattr(error, "msg", None) or error)) from error
     text = text.removeprefix("\ufeff")
     return SourceFile(path, text, tuple(_LINE.findall(text)))

@@ -58,6 +58,8 @@ class Fragment:
                 self._ranges[each] = Range(
                     start.line + self.offset, start.column + 1, end.line + self.offset, end.column + 1
                 )
+        if node not in self._ranges:
+            raise RecursionError  # libcst leaves out what it could not reach
         return self._ranges[node]
 
 

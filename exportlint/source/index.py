@@ -225,14 +225,16 @@ def _written(function: FunctionNode) -> Iterator[str]:
 
 
 def _classes(module: ModuleIndex, body: list[ast.stmt]) -> Iterator[ClassEntry]:
-    for statement in body:
+    """Every class below the statements; without recursion, since an ``elif`` is nested in the ``if`` before it."""
+    waiting = list(body)
+    while waiting:
+        statement = waiting.pop()
         if isinstance(statement, ast.ClassDef):
             known = module.classes.get(statement.name)
             same = known is not None and known.extent.last == (statement.end_lineno or 0)
             yield known if known is not None and same else _class(module, statement)
         for arm in ("body", "orelse", "finalbody"):
             inner = getattr(statement, arm, None)
-            if isinstance(inner, list):
-                yield from _classes(module, inner)
+            waiting += inner if isinstance(inner, list) else ()
         for handler in getattr(statement, "handlers", []):
-            yield from _classes(module, handler.body)
+            waiting += handler.body

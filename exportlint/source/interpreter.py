@@ -87,6 +87,8 @@ class Interpreter:
         self.stack.clear()
         self.constructing.clear()
         self.memo.clear()
+        self.containers.clear()
+        self.used.clear()
         self.changes.clear()
         self.reads.clear()
 

@@ -115,3 +115,12 @@ def test_a_module_base_can_be_given(tmp_path: Path) -> None:
     file.write_text("from torch.hub import T\nclass N(T):\n    def forward(self, x):\n        assert x.relu().any()\n")
     assert CliRunner().invoke(check, [str(file)]).exit_code == 0
     assert CliRunner().invoke(check, [str(file), "--module-base", "torch.hub.T"]).exit_code == 1
+
+
+def test_a_class_that_was_not_analysed_is_a_line_on_stderr(run, tmp_path: Path) -> None:
+    text = "from torch import nn\nclass Deep(nn.Module):\n    def forward(self, x):\n        return "
+    result = run(text + " if x.dim() else ".join(["x"] * 1000) + "\n", "--output-format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == []
+    line = f"{tmp_path / 'model.py'}: class Deep was not analysed: its code is nested too deeply\n"
+    assert result.stderr == line

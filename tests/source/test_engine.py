@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from exportlint.source.discover import MissingPathError
-from exportlint.source.engine import Options, Prediction, lint
+from exportlint.source.engine import Options, Prediction, examine, lint
 
 BRANCH = """
 import torch
@@ -65,8 +65,14 @@ def test_a_file_with_invalid_syntax_is_a_finding_and_others_are_checked(tmp_path
 
 @pytest.mark.parametrize(
     "data",
-    [b"x = 1\n\x00", b"# coding: no-such-codec\n", b"\xff\xfe\x00", b"# coding: utf-8\nx = '\xe9'\n"],
-    ids=["null byte", "unknown encoding", "not UTF-8", "wrong encoding"],
+    [
+        b"x = 1\n\x00",
+        b"# coding: no-such-codec\n",
+        b"# coding: undefined\n",
+        b"\xff\xfe\x00",
+        b"# coding: utf-8\nx = '\xe9'\n",
+    ],
+    ids=["null byte", "unknown encoding", "undefined", "not UTF-8", "wrong encoding"],
 )
 def test_a_file_that_cannot_be_decoded_is_a_finding(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "model.py"
@@ -319,3 +325,31 @@ def test_the_installed_transformers_is_linted_without_a_crash() -> None:
     models = Path(transformers.__file__).parent / "models"
     chosen = [folder for folder in sorted(models.iterdir()) if folder.name[0] in "bg"]
     assert len(lint(chosen, Options())) > 10
+
+
+CHAIN = " if x.dim() else ".join(["x"] * 1000)
+ELIFS = "".join(f"        elif x.dim() == {i}:\n            y = x\n" for i in range(700))
+DEEP = "class Deep(nn.Module):\n    def forward(self, x):\n{body}\n        assert y.any()\n        return y\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (DEEP.format(body=f"        y = {CHAIN}"), "its code is nested too deeply"),
+        (DEEP.format(body=f"        if x.ndim == 0:\n            y = -x\n{ELIFS}"), "its code is nested too deeply"),
+        (
+            "class Deep(nn.Module):\n\f    def forward(self, x):\n        return x.any()\n",
+            "the parser refuses its `forward` at line 13",
+        ),
+    ],
+    ids=["conditional expressions", "elif", "form feed"],
+)
+def test_a_class_that_cannot_be_analysed_is_told_and_the_rest_is_checked(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "a.py").write_text(f"{BRANCH}\n{text}{BRANCH}", encoding="utf-8")
+    (tmp_path / "b.py").write_text(BRANCH, encoding="utf-8")
+    found = examine([tmp_path], Options())
+    assert [(u.path.name, u.name, u.reason) for u in found.unanalysed] == [("a.py", "Deep", reason)]
+    lines = [p.range.line for p in found.predictions]
+    assert lines == [8, 11 + text.count("\n") + 8, 8]
