@@ -140,7 +140,7 @@ def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
     for kind in (Tensor, Number, Size):
         for value in found:
             if isinstance(value, kind):
-                return value
+                return value.opaque if isinstance(value, Size) else value
     return Static() if all(isinstance(v, (Const, Static)) for v in found) else UNKNOWN
 
 
@@ -150,7 +150,11 @@ def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, st
         value = value.any
     found = options(value)
     chosen = next((v for v in found if isinstance(v, (Tensor, Number))), None)
-    return chosen or (value if isinstance(value, Size) and name == "abs" else Static() if name != "sum" else value)
+    if chosen is not None:
+        return chosen
+    if isinstance(value, Size) and name in ("abs", "sum"):
+        return value.opaque
+    return value if name == "sum" else Static()
 
 
 def _isinstance(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:

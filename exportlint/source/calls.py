@@ -255,7 +255,7 @@ def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: 
         return numbers[0] if numbers else Number(f"math.{short}", it.site(node, state))
     sizes = [v for v in given.positional if isinstance(v, Size)]
     symbolic = short in ("ceil", "floor", "prod", "trunc")
-    return sizes[0] if sizes and symbolic else Static("float")
+    return sizes[0].opaque if sizes and symbolic else Static("float")
 
 
 def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> Value:

@@ -53,7 +53,7 @@ def branch(
         return _connected(it, node, state, by)
     if value is None:
         value = it.expression(node, state)
-    it.emit(Asked(it.site(node, state), value, by))
+    it.emit(Asked(it.site(node, state), value, by, by == "assert" or (by == "if" and state.frame.validating)))
     true, false = state.copy(), state.copy()
     verdict = truth(value)
     if verdict is not None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from exportlint.source.interpreter import Interpreter
 
 _PYTHON = frozenset({*dir(list), *dir(dict), *dir(str), *dir(int), *dir(float), *dir(set)})
+_ANY_SIZE = (External("torch.export.Dim.DYNAMIC"), External("torch.export.Dim.AUTO"))
 _TENSOR_ONLY = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 
 
@@ -115,15 +116,22 @@ def as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value |
 
 
 def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None) -> Value:
-    example = size.value if isinstance(size, Const) and isinstance(size.value, int) else None
+    example = _example(size)
+    others = other.dims or () if isinstance(other, Tensor) else ()
+    second = _example(others[i]) if len(others) == rank else None
     dynamic: bool | None = None
+    unbounded = True
     if isinstance(wanted, Dict):
-        dynamic = any(key == i and value != NONE for key, value in wanted.items)
-    elif isinstance(other, Tensor) and other.dims is not None and len(other.dims) == rank:
-        second = other.dims[i]
-        if isinstance(second, Const) and example is not None:
-            dynamic = second.value != example
-    return Size(dynamic, i, rank, example)
+        asked = [value for key, value in wanted.items if key == i and value != NONE]
+        dynamic = bool(asked)
+        unbounded = all(value in _ANY_SIZE for value in asked)  # a named Dim may have bounds, or be a multiple
+    elif second is not None and example is not None:
+        dynamic = second != example
+    return Size(dynamic, i, rank, example, second, unbounded=unbounded, steps=())
+
+
+def _example(size: Value) -> int | None:
+    return size.value if isinstance(size, Const) and isinstance(size.value, int) else None
 
 
 def run_class(it: Interpreter, cls: ClassEntry) -> None:

@@ -28,10 +28,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Asked(Event):
-    """Python asked a value for its truth."""
+    """Python asked a value for its truth; `validates` where one answer does nothing but raise."""
 
     value: Value
     by: Asker
+    validates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

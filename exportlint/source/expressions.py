@@ -28,6 +28,7 @@ from exportlint.source.values import (
     Sequence,
     Size,
     Static,
+    Step,
     Tensor,
     Truth,
     Unknown,
@@ -51,6 +52,14 @@ _ARITHMETIC: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
     cst.Divide: operator.truediv,
     cst.FloorDivide: operator.floordiv,
     cst.Modulo: operator.mod,
+}
+_COMPARISONS: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
 }
 _LARGEST = 1 << 31
 _NUMBERS = re.compile(r"%[-+ #0-9.]*[dfgeEGiF]")
@@ -150,7 +159,7 @@ def binary(
     found: list[Value] = [v for v in (left, right) if isinstance(v, Number)]
     found = found or [v for v in (left, right) if isinstance(v, Size)]
     if found and not any(isinstance(v, (Sequence, Unknown)) for v in (left, right)):
-        return derived(found)
+        return _stepped(derived(found), node.operator, left, right)
     if isinstance(left, Sequence) or isinstance(right, Sequence):
         return _sequences(it, node, left, right, state)
     plain = isinstance(left, (Const, Static)) and isinstance(right, (Const, Static))
@@ -171,10 +180,23 @@ def derived(found: list[Any]) -> Value:
     """A number computed from sizes or from data-dependent numbers."""
     known = [s for s in found if isinstance(s, Size)]
     first: Value = found[0]
-    if not known or len(found) == 1:
+    if len(found) == 1 and known:
+        return known[0].opaque
+    if not known:
         return first
     dynamic = True if any(s.dynamic for s in known) else None
     return Size(False if all(s.dynamic is False for s in known) else dynamic)
+
+
+def _stepped(made: Value, op: cst.BaseBinaryOp | cst.BaseAugOp, left: Value, right: Value) -> Value:
+    """The number derived from a size, with the arithmetic that made it where the other side is a constant."""
+    function = _ARITHMETIC.get(type(op))  # type: ignore[arg-type]
+    size, other = (left, right) if isinstance(left, Size) else (right, left)
+    if function is None or not isinstance(made, Size) or not isinstance(size, Size) or size.steps is None:
+        return made
+    if not isinstance(other, Const) or not isinstance(other.value, (int, float)):
+        return made
+    return replace(made, steps=(*size.steps, Step(function, other.value, reflected=size is right)))
 
 
 def _folded(node: cst.BinaryOperation | cst.AugAssign, left: Any, right: Any) -> Value:
@@ -217,7 +239,7 @@ def _unary(it: Interpreter, node: cst.UnaryOperation, state: State) -> Value:
     value = it.expression(node.expression, state)
     if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.operator, cst.Minus):
         return Const(-value.value)
-    return value
+    return value.opaque if isinstance(value, Size) else value
 
 
 def _joined(true: State, false: State) -> State:
@@ -280,8 +302,14 @@ def _compared(
         for side, other in ((left, right), (right, left)):
             for value in options(side):
                 if isinstance(value, kind):
-                    return value if isinstance(value, Array) else Truth(value, other)
+                    return value if isinstance(value, Array) else Truth(value, other, _test(op, other, side is right))
     return _static_comparison(op, left, right)
+
+
+def _test(op: cst.BaseCompOp, other: Value, reflected: bool) -> Step | None:
+    function = _COMPARISONS.get(type(op))
+    numeric = isinstance(other, Const) and isinstance(other.value, (int, float))
+    return Step(function, other.value, reflected) if function is not None and numeric else None  # type: ignore[attr-defined]
 
 
 def _contained(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:

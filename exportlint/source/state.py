@@ -46,6 +46,7 @@ class Frame:
     loops: list[Exits] = field(default_factory=list)
     device_context: int = 0
     guards: list[Site] = field(default_factory=list)
+    validating: bool = False
 
 
 @dataclass(slots=True, eq=False)

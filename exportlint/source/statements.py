@@ -212,8 +212,25 @@ def _global(it: Interpreter, node: cst.Global, state: State) -> None:
         state.frame.globals.add(item.name.value)
 
 
+def _validates(node: cst.If) -> bool:
+    """Whether an ``if`` does nothing, on one of its sides, but raise."""
+    other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
+    return _raises(node.body) or (other is not None and _raises(other))
+
+
+def _raises(body: cst.BaseSuite) -> bool:
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.If):
+        return len(body.body) == 1 and last.orelse is None and _raises(last.body)
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, cst.Raise)
+
+
 def _if(it: Interpreter, node: cst.If, state: State) -> None:
+    state.frame.validating = _validates(node)
     true, false = conditions.branch(it, node.test, state, "if")
+    state.frame.validating = False
     state.frame.guards.append(it.site(node.test, state))
     if not true.dead:
         it.block(node.body.body, true)

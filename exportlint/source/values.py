@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Placement = Literal["follows", "default", "literal", "unknown"]
 _OPTIONS = 6
+_DEEPEST = 6
+_MOST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,23 @@ class Static(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Arithmetic with a constant: ``operation(number, operand)``, or the other way round where `reflected`."""
+
+    operation: Callable[[Any, Any], Any]
+    operand: Any
+    reflected: bool = False
+
+    def apply(self, number: Any) -> Any:
+        """The result for a number.
+
+        Raises:
+            ArithmeticError: When Python raises it, as for a division by zero.
+        """
+        return self.operation(self.operand, number) if self.reflected else self.operation(number, self.operand)
+
+
+@dataclass(frozen=True, slots=True)
 class Size(Value):
     """A number derived from the size of a dimension.
 
@@ -61,12 +80,24 @@ class Size(Value):
         dim: Index of the dimension, where it is one dimension's size.
         rank: Number of dimensions of the tensor, where known.
         example: The size in the example call of a model case.
+        other: The size in its second call.
+        unbounded: Whether any size from 2 on was asked for, as far as is known.
+        steps: The arithmetic with constants that made the number of the dimension's size, in order; ``None`` where
+            that is not known.
     """
 
     dynamic: bool | None = None
     dim: int | None = None
     rank: int | None = None
     example: int | None = field(default=None, compare=False)
+    other: int | None = field(default=None, compare=False)
+    unbounded: bool = False
+    steps: tuple[Step, ...] | None = None
+
+    @property
+    def opaque(self) -> Size:
+        """The same size with arithmetic that is not followed."""
+        return replace(self, steps=None)
 
     @property
     def varies(self) -> bool:
@@ -93,10 +124,11 @@ class Number(Value):
 
 @dataclass(frozen=True, slots=True)
 class Truth(Value):
-    """A Python bool computed from a `Size` or a `Number`."""
+    """A Python bool computed from a `Size` or a `Number`; `test` is the comparison, where it is one with a constant."""
 
     of: Size | Number
     against: Value = field(default_factory=Unknown)
+    test: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +191,16 @@ class Sequence(Value):
     kind: str = "list"
     dim: Value = field(default_factory=Unknown)
     kept: str = ""
+    extent: tuple[int, int] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Forget what is inside where it nests too deeply: a value is a tree, however much its parts share."""
+        depth, parts = measured((*(self.items or ()), self.element))
+        if depth >= _DEEPEST or (depth and parts > _MOST):
+            object.__setattr__(self, "items", None)
+            object.__setattr__(self, "element", UNKNOWN)
+            depth, parts = 0, 1
+        object.__setattr__(self, "extent", (depth + 1, parts))
 
     @property
     def any(self) -> Value:
@@ -182,6 +224,16 @@ class Dict(Value):
     items: tuple[tuple[Any, Value], ...] = ()
     element: Value = field(default_factory=Unknown)
     kept: str = ""
+    extent: tuple[int, int] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Forget what is inside where it nests too deeply, as `Sequence` does."""
+        depth, parts = measured((*(value for _, value in self.items), self.element))
+        if depth >= _DEEPEST or (depth and parts > _MOST):
+            object.__setattr__(self, "items", ())
+            object.__setattr__(self, "element", UNKNOWN)
+            depth, parts = 0, 1
+        object.__setattr__(self, "extent", (depth + 1, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +332,17 @@ UNKNOWN = Unknown()
 NONE = Const(None)
 NOTHING = Union(())
 """No value at all: what a call that never returns yields."""
+
+
+def measured(values: tuple[Value, ...]) -> tuple[int, int]:
+    """How deeply containers nest in the values, and how many values that is with all that is inside."""
+    depth, parts = 0, len(values)
+    for value in values:
+        for option in options(value):
+            if isinstance(option, (Sequence, Dict)):
+                depth = max(depth, option.extent[0])
+                parts += option.extent[1]
+    return depth, parts
 
 
 def options(value: Value) -> tuple[Value, ...]:

@@ -2,11 +2,13 @@
 
 ## What it does
 Reports code that turns a dynamic size into a number: `int(x.shape[0])`, `math.sqrt(size)`, a slice by a Python bound, a
-loop over the dimension, a comparison with a constant.
+loop over the dimension, an `if` that compares the size with a constant (`t > 8`, `t % 2 == 0`).
 
 ## Why it matters
 The program is then right for the example's size only. With `Dim.DYNAMIC` or a named `Dim` the export fails; with
-`Dim.AUTO` it succeeds and the size is silently a constant.
+`Dim.AUTO` it succeeds and the size is silently a constant. Where a comparison decides, the program has the example's
+branch only: a guard rejects the sizes of the other one, and `Dim.DYNAMIC` lets that pass as `Dim.AUTO` does, unless the
+size becomes a constant. A comparison that only raises, or that all sizes from 2 on answer alike, is not reported.
 
 Which dimensions vary is taken from the file's own model case (a second example of another size, or dynamic shapes);
 without one, only spellings that pin any dimension are reported.
@@ -20,6 +22,7 @@ from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
+from exportlint.source.sides import example_decides
 from exportlint.source.values import (
     Array,
     Const,
@@ -139,6 +142,9 @@ def _asked(event: Asked) -> Iterator[Match]:
     if isinstance(size, Size) and size.dynamic is True and size.example in (0, 1):
         text = f"`{event.site.text}` is decided by a dimension that is {size.example} in the example"
         yield Match(event.site, text, "example of one")
+    elif not event.validates and example_decides(value):
+        text = f"`{event.site.text}` is decided by a dynamic size, and the program keeps the example's side of it"
+        yield Match(event.site, text)
 
 
 _MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
@@ -266,6 +272,43 @@ RULE = Rule(
             ),
             good=example(
                 "def forward(self, x):\n    return x[1:-1]", inputs="torch.ones(5, 4)", inputs2="torch.ones(9, 4)"
+            ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x * 2 if x.shape[0] % 2 == 0 else x",
+                inputs="torch.ones(6, 4)",
+                inputs2="torch.ones(9, 4)",
+            ),
+            good=example(
+                "def forward(self, x):\n    return x * 2 if x.shape[0] * 2 % 2 == 0 else x",
+                inputs="torch.ones(6, 4)",
+                inputs2="torch.ones(9, 4)",
+            ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x * 2 if x.shape[0] > 8 else x",
+                inputs="torch.ones(6, 4)",
+                inputs2="torch.ones(12, 4)",
+            ),
+            good=example(
+                "def forward(self, x):\n    return x * 2 if x.shape[0] > 1 else x",
+                inputs="torch.ones(6, 4)",
+                inputs2="torch.ones(12, 4)",
+            ),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return x * 2 if x.shape[0] == 7 else x",
+                inputs="torch.ones(7, 4)",
+                inputs2="torch.ones(9, 4)",
+                shapes='{"x": {0: torch.export.Dim.AUTO}}',
+            ),
+            good=example(
+                "def forward(self, x):\n    if x.shape[0] == 0:\n        raise ValueError('empty')\n    return x * 2",
+                inputs="torch.ones(7, 4)",
+                inputs2="torch.ones(9, 4)",
             ),
         ),
     ),
