@@ -13,6 +13,7 @@ from exportlint.source.values import (
     Array,
     Const,
     Device,
+    Dict,
     Number,
     Placement,
     Sequence,
@@ -250,7 +251,7 @@ def _requested(receiver: Tensor, arguments: Arguments) -> tuple[Value, ...] | No
         return None
     varying = [d.dynamic for d in receiver.dims or () if isinstance(d, Size)]
     rest = Size(True if True in varying else None) if varying else UNKNOWN
-    return tuple(rest if w == Const(-1) else w for w in wanted)
+    return tuple(rest if w == Const(-1) else w for w in _as_dims(wanted))
 
 
 def _made(it: Interpreter, node: cst.CSTNode, short: str, arguments: Arguments, state: State) -> Tensor:
@@ -278,8 +279,13 @@ def _made_dims(short: str, arguments: Arguments) -> tuple[Value, ...] | None:
     wanted = arguments.positional[-1:] if short == "randint" else arguments.positional
     wanted = wanted[:1] if short == "full" else wanted
     if len(wanted) == 1 and isinstance(wanted[0], Sequence):
-        return wanted[0].items
-    return wanted if wanted and not any(isinstance(w, (Unknown, Shape)) for w in wanted) else None
+        return None if wanted[0].items is None else _as_dims(wanted[0].items)
+    return _as_dims(wanted) if wanted and not any(isinstance(w, (Unknown, Shape)) for w in wanted) else None
+
+
+def _as_dims(wanted: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The numbers among the sizes that were asked for; nothing is known of anything else."""
+    return tuple(UNKNOWN if isinstance(w, (Tensor, Sequence, Dict)) else w for w in wanted)
 
 
 def _is_scalar(short: str, arguments: Arguments) -> bool | None:

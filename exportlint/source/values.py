@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Placement = Literal["follows", "default", "literal", "unknown"]
 _OPTIONS = 6
 _DEEPEST = 6
-_MOST = 400
+_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +251,15 @@ class TorchModule(Value):
 
     name: str
     parts: tuple[Value, ...] = ()
+    extent: tuple[int, int] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Forget the parts where they nest too deeply, as `Sequence` does."""
+        depth, parts = measured(self.parts)
+        if depth >= _DEEPEST or (depth and parts > _MOST):
+            object.__setattr__(self, "parts", ())
+            depth, parts = 0, 0
+        object.__setattr__(self, "extent", (depth + 1, parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -339,7 +348,7 @@ def measured(values: tuple[Value, ...]) -> tuple[int, int]:
     depth, parts = 0, len(values)
     for value in values:
         for option in options(value):
-            if isinstance(option, (Sequence, Dict)):
+            if isinstance(option, (Sequence, Dict, TorchModule)):
                 depth = max(depth, option.extent[0])
                 parts += option.extent[1]
     return depth, parts

@@ -353,3 +353,29 @@ def test_a_class_that_cannot_be_analysed_is_told_and_the_rest_is_checked(
     assert [(u.path.name, u.name, u.reason) for u in found.unanalysed] == [("a.py", "Deep", reason)]
     lines = [p.range.line for p in found.predictions]
     assert lines == [8, 11 + text.count("\n") + 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("start", "step"),
+    [
+        ("x", "a = (a, a)"),
+        ("x", "a = {'left': a, 'right': a}"),
+        ("[x]", "a = a + [a, a]"),
+        ("[x]", "a.append(a); a.insert(0, a)"),
+        ("3", "a = torch.zeros(a, a)"),
+        ("nn.Linear(4, 4)", "a = nn.Sequential(a, a)"),
+    ],
+)
+def test_values_that_double_with_each_line_stay_small(tmp_path: Path, start: str, step: str) -> None:
+    head = f"import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x, a={start}):\n"
+    tail = "        b = self.f(a) if x.ndim else x\n        assert x.any()\n        return b\n"
+    helper = "    def f(self, a):\n        return a\n"
+    text = head + f"        a = {start}\n" + f"        {step}\n" * 40 + tail + helper
+    assert ("EXP101", 49) in codes(tmp_path, text)
+
+
+def test_nested_loops_around_a_growing_tuple_end(tmp_path: Path) -> None:
+    loops = "".join("    " * (i + 2) + f"while n > {i}:\n" for i in range(7))
+    text = "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x, n: int):\n        y = z = x.relu()\n"
+    text += f"{loops}{'    ' * 9}y, z = z, (y, z, [y])\n        assert x.any()\n        return y\n"
+    assert codes(tmp_path, text) == [("EXP101", 13)]
