@@ -37,9 +37,10 @@ format: $(VENV)/.installed-dev  ## format the source and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-test  ## run benchmarks/bench_*.py
-	@ls benchmarks/bench_*.py > /dev/null
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+bench: $(VENV)/.installed-test  ## measure the check device: what it finds, what it costs (minutes)
+	$(BIN)/python benchmarks/device_matrix.py
+	$(BIN)/python benchmarks/device_mutation.py --sites 5 --models 5
+	$(BIN)/python benchmarks/device_cost.py
 
 clean:  ## remove environments, caches and reports
 	rm -rf $(VENV) $(VENV_NEXT) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
