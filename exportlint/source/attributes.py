@@ -157,6 +157,9 @@ def put(
     old = slot.value if slot is not None else initial
     old = UNKNOWN if old is None else old
     guard = state.frame.guards[-1] if state.frame.guards else None
+    registered = it.registered.get((base.key, name))
+    if registered is not None and isinstance(value, Tensor):
+        value = replace(value, kept=registered, placement="follows", site=None, home="")
     change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=guard)
     it.write((base.key, name), change, state)
 

@@ -292,6 +292,8 @@ def object_method(it: Interpreter, node: cst.Call, owner: Instance, name: str, g
     first, second = given.get(0, "name"), given.get(1, "tensor")
     if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
         if isinstance(first, Const) and isinstance(first.value, str):
+            if name in ("register_buffer", "register_parameter"):
+                it.registered[owner.key, first.value] = name.removeprefix("register_")
             value = _registered(name, second if second is not None else given.get(1, "param") or given.get(1, "module"))
             change = Changed(it.site(node, state), owner, first.value, value, UNKNOWN, name)
             it.write((owner.key, first.value), change, state)

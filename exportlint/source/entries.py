@@ -161,8 +161,9 @@ def run(it: Interpreter, model: Instance, given: Arguments) -> None:
     function = it.function(entry, model)
     if isinstance(function, Function):
         it.defined(model)
-        it.invoke(function, given, State(Frame(function.closure.module, function.closure.fragment, model.cls, model)))
-        it.finish()
+        state = State(Frame(function.closure.module, function.closure.fragment, model.cls, model))
+        it.invoke(function, given, state)
+        it.finish(state)
 
 
 def _given(it: Interpreter, node: cst.FunctionDef, fragment: Fragment, owner: Instance, cls: ClassEntry) -> Arguments:

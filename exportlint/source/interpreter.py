@@ -17,7 +17,7 @@ from exportlint.source.fragments import Fragment, Site, UnparsableError, parse
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
 from exportlint.source.parameters import Arguments, bind
 from exportlint.source.project import Assigned, Outside, Project
-from exportlint.source.state import Frame, Key, Slot, State, join_heaps
+from exportlint.source.state import CLEARED, Frame, Key, Slot, State, join_heaps
 from exportlint.source.values import (
     NONE,
     NOTHING,
@@ -80,6 +80,7 @@ class Interpreter:
     constructing: list[ClassEntry] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     containers: dict[str, Changed] = field(default_factory=dict)
+    registered: dict[Key, str] = field(default_factory=dict)
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
@@ -311,13 +312,13 @@ class Interpreter:
             self.containers.setdefault(kept_at, change)
             self.emit(change)
 
-    def finish(self) -> None:
+    def finish(self, state: State) -> None:
         """Report the state that the run changed and that its next run would see."""
         for key, changes in self.changes.items():
             for change in changes if key in self.reads else ():
                 self.emit(Carried(change.site, change))
         for kept_at, change in self.containers.items():
-            if kept_at in self.used and not isinstance(change.old, Tensor):
+            if kept_at in self.used and not isinstance(change.old, Tensor) and not _is_emptied(change, state):
                 self.emit(Carried(change.site, change))
         self.containers.clear()
         self.used.clear()
@@ -375,6 +376,13 @@ class Interpreter:
     def imported(self, dotted: str, module: ModuleIndex) -> Value:
         """The value of a name that a statement inside of a function imports."""
         return self.target(self.project.imported(module, dotted))
+
+
+def _is_emptied(change: Changed, state: State) -> bool:
+    """Whether the container is empty whenever the call ends."""
+    owner: object = "global" if change.owner is None else change.owner.key
+    cleared = state.heap.get(((owner, change.name), CLEARED))
+    return cleared is not None and cleared.sure and cleared.value == Const(value=True)
 
 
 def settled(value: Value, home: str, site: Site | None) -> Value:

@@ -24,6 +24,10 @@ class Slot:
     sure: bool = True
 
 
+CLEARED = "cleared"
+"""Names the slot, at a container's place, that holds whether the last change emptied it."""
+
+
 @dataclass(slots=True, eq=False)
 class Exits:
     """The states in which a loop is left, or begun anew, before its body ends."""
@@ -65,6 +69,12 @@ class State:
     def become(self, other: State) -> None:
         """Take over what the other state knows."""
         self.variables, self.heap, self.dead = other.variables, other.heap, other.dead
+
+
+def place_of(kept: str, state: State) -> tuple[object, str]:
+    """Where a container lives that outlives the call, as the heap names what is in it."""
+    where, _, name = kept.partition(" ")
+    return (getattr(state.frame.owner, "key", where) if where == "attribute" else where, name)
 
 
 def join_states(left: State, right: State) -> State:

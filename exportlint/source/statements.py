@@ -10,13 +10,14 @@ import libcst as cst
 
 from exportlint.source import attributes, conditions, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated
-from exportlint.source.state import Exits, State, join_states
+from exportlint.source.state import CLEARED, Exits, Slot, State, join_states, place_of
 from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
     Array,
     Closure,
+    Const,
     Device,
     Dict,
     External,
@@ -84,8 +85,10 @@ def _assign_item(it: Interpreter, target: cst.Subscript, value: Value, state: St
     base = it.expression(target.value, state)
     indices = tuple(subscripts.index(it, part.slice, state) for part in target.slice)
     whole = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
-    it.emit(Indexed(it.site(target, state), base, whole))
+    it.emit(Indexed(it.site(target, state), subscripts.unread(base), whole))
     note_change(it, target, base, value, "item", state)
+    if isinstance(base, Dict) and isinstance(whole, Const):
+        state.heap[place_of(base.kept, state), f"[{whole.value!r}]"] = Slot(value)
     if isinstance(base, Tensor) and isinstance(target.value, cst.Name):
         fed = base.fed or any(isinstance(v, Tensor) and v.fed for v in options(value))
         sized = base.sized or any(isinstance(v, Tensor) and v.sized for v in options(value))
@@ -105,10 +108,24 @@ def note_change(it: Interpreter, node: cst.CSTNode, base: Value, value: Value, h
         slot = state.heap.get((owner.key, name))
         if isinstance(base, (Sequence, Dict)) and slot is not None and slot.sure:
             return  # this call made the container
+        _note_content(it, base, how, state)
         origin = it.sites.get(owner.key, {}).get(name)
         it.container(Changed(it.site(node, state), owner, name, value, base, how, origin), kept)
     elif where == "global":
+        _note_content(it, base, how, state)
         it.container(Changed(it.site(node, state), None, name, value, base, how), kept)
+
+
+def _note_content(it: Interpreter, base: Sequence | Dict | Tensor, how: str, state: State) -> None:
+    """Note whether the container is empty now; what was put under a key may be gone, unless another was set."""
+    if isinstance(base, Tensor):
+        return
+    place = place_of(base.kept, state)
+    if how != "item":
+        for key in [k for k in state.heap if k[0] == place]:
+            del state.heap[key]
+    state.heap[place, CLEARED] = Slot(Const(how == "clear"))
+    it.version += 1
 
 
 def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: State) -> None:
@@ -147,8 +164,21 @@ def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
         outlives = isinstance(target.target, cst.Attribute) or bool(state.frame.globals)
-        advances = outlives and not it.silent and _reads(node.value, target.target)
+        advances = outlives and not it.silent and _follows(it, node.value, target.target, state)
         assign(it, target.target, value, state, "advance" if advances else "set")
+
+
+def _follows(it: Interpreter, node: cst.BaseExpression, target: cst.CSTNode, state: State) -> bool:
+    """Whether the new value follows from the old one, and is not just the old one."""
+    while isinstance(node, cst.IfExp):
+        it.silent += 1
+        verdict = conditions.truth(it.expression(node.test, state))
+        it.silent -= 1
+        if verdict is None:
+            break
+        node = node.body if verdict else node.orelse
+    same = isinstance(node, cst.Attribute) and isinstance(target, cst.Attribute) and node.deep_equals(target)
+    return not same and _reads(node, target)
 
 
 def _reads(node: cst.CSTNode, target: cst.CSTNode) -> bool:

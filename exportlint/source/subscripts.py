@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from exportlint.source.events import Indexed
+from exportlint.source.state import place_of
 from exportlint.source.values import (
     UNKNOWN,
     Array,
@@ -40,8 +41,18 @@ def get(it: Interpreter, node: cst.Subscript, state: State) -> Value:
     base = it.expression(node.value, state)
     indices = tuple(index(it, part.slice, state) for part in node.slice)
     whole: Value = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
+    if isinstance(base, Dict) and base.kept and isinstance(whole, Const):
+        slot = state.heap.get((place_of(base.kept, state), f"[{whole.value!r}]"))
+        if slot is not None and slot.sure:
+            it.emit(Indexed(it.site(node, state), unread(base), whole))
+            return slot.value  # this call put it there
     it.emit(Indexed(it.site(node, state), base, whole))
     return join_all(tuple(_item(option, indices) for option in options(base)))
+
+
+def unread(base: Value) -> Value:
+    """The container for an access that sees nothing of what earlier calls left in it."""
+    return replace(base, kept="") if isinstance(base, (Sequence, Dict)) else base
 
 
 def index(it: Interpreter, node: cst.BaseSlice, state: State) -> Value:

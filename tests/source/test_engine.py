@@ -379,3 +379,55 @@ def test_nested_loops_around_a_growing_tuple_end(tmp_path: Path) -> None:
     text = "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x, n: int):\n        y = z = x.relu()\n"
     text += f"{loops}{'    ' * 9}y, z = z, (y, z, [y])\n        assert x.any()\n        return y\n"
     assert codes(tmp_path, text) == [("EXP101", 13)]
+
+
+STATE = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen, self.cache, self.step = [], {{}}, 0
+    def push(self, x):
+        self.seen.append(x)
+    def forward(self, x):
+        x = x.relu()
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("self.cache['k'] = x; return self.cache['k'] * 2", []),
+        ("self.cache[x.dim()] = x; return self.cache['k'] * 2", [11]),
+        ("self.cache['k'] = x; return self.cache['l'] * 2", [11]),
+        ("self.seen.append(x); y = self.seen[-1]; self.seen.clear(); return y", []),
+        ("self.seen.append(x); self.seen.clear(); self.push(x); return self.seen[-1]", [11]),
+        ("self.push(x); self.seen.clear(); self.push(x); return self.seen[-1]", [8]),
+        ("self.step = self.step + 1 if self.training else self.step; return x * self.step", []),
+        ("self.step = self.step + 1 if x.dim() else self.step; return x * self.step", [11]),
+    ],
+)
+def test_state_is_carried_only_where_a_later_call_can_see_it(tmp_path: Path, body: str, lines: list[int]) -> None:
+    found = [line for code, line in codes(tmp_path, STATE.format(body=body)) if code == "EXP501"]
+    assert found == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"), [('"pe", None', []), ('name="pe", tensor=None', []), ('"other", None', [("EXP203", 8)])]
+)
+def test_a_tensor_bound_to_the_name_of_a_buffer_is_one(
+    tmp_path: Path, arguments: str, found: list[tuple[str, int]]
+) -> None:
+    text = f"""
+    import torch
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer({arguments})
+            self.pe = torch.ones(4, 4)
+        def forward(self, x):
+            return x.relu() + self.pe
+    """
+    assert codes(tmp_path, text) == found
