@@ -7,10 +7,14 @@ one that follows the inputs.
 ## Why it matters
 After the model moved, the tensor stays where the literal says. The eager model then fails with tensors on two
 devices, and a program exported on one device keeps that device for good. A literal `cuda` fails wherever there is none.
+
+Under `torch.compile` a literal CPU is no finding: the model is captured anew on the device at hand, and fails there
+only where it fails in eager too.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
@@ -22,15 +26,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_MOVES = re.compile(r"\.(?:cuda|cpu|xpu|to)\([^()]*\)$")
+
+
 def match(event: Event) -> Iterator[Match]:
     """A tensor on a literal device meets one that follows the inputs; an accelerator need meet nothing."""
     if isinstance(event, Met) and event.stray.placement == "literal" and not event.stray.home:
         text = f"`{event.site.text}` puts a tensor on a device of its own, and it meets tensors that follow the inputs"
-        yield Match(event.site, text, "accelerator" if _is_accelerator(event.stray) else "")
+        yield Match(event.site, text, "accelerator" if _is_accelerator(event.stray) else "", _rewrite(event))
     elif isinstance(event, Called) and isinstance(event.result, Tensor) and _is_accelerator(event.result):
         text = f"`{event.site.text}` asks for an accelerator, and fails wherever there is none"
         if event.result.site == event.site:
-            yield Match(event.site, text, "accelerator")
+            yield Match(event.site, text, "accelerator", _rewrite(event))
+
+
+def _rewrite(event: Event) -> str:
+    """For a method that moves a tensor; the rule's own for a factory call."""
+    method = _MOVES.search(event.site.text)
+    return f"Move it to the device of a tensor at hand: .to(x.device) instead of {method[0]}." if method else ""
 
 
 def _is_accelerator(tensor: Tensor) -> bool:

@@ -7,6 +7,9 @@ that follow the inputs.
 ## Why it matters
 The result is made on the default device, the CPU. The model runs and exports there, and fails or computes on the wrong
 device everywhere else. A result without dimensions, or one that only indexes, is portable and is not reported.
+
+Under `torch.compile` it is no finding: the model is captured anew on the device at hand, and fails there only where it
+fails in eager too.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ Reports a tensor used in `forward` that is kept as a plain attribute of a module
 `module.to(device)` moves parameters and buffers only. The plain tensor stays on the device where it was made, is
 missing from the state dict, and is baked into the exported program as a constant. One that `forward` also writes to
 cannot be lowered: `run_decompositions` refuses a constant that changes.
+
+Under `torch.compile` it is no finding: the model is captured anew on the device at hand, and fails there only where it
+fails in eager too.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def match(event: Event) -> Iterator[Match]:
     if isinstance(event, Called):
         given = (*event.arguments, *event.keywords.values())
         if event.name == ".numpy" and isinstance(event.receiver, Tensor):
-            yield Match(event.site, f"`{event.site.text}` hands the values of a tensor to numpy")
+            text = f"`{event.site.text}` hands the values of a tensor to numpy"
+            yield Match(event.site, text, rewrite="Leave out .numpy() and compute with torch on the tensor.")
         elif event.name.startswith("numpy.") and tensors(given):
             yield Match(event.site, f"`{event.name}` is handed a tensor")
     elif isinstance(event, Asked):

@@ -4,8 +4,8 @@
 Reports `print`, logging and warnings in code that runs under capture.
 
 ## Why it matters
-Both export modes run them once, while the model is captured, and are right otherwise. `torch.compile` with a whole
-graph refuses them.
+Both export modes run them once, while the model is captured, and are right otherwise. `torch.compile` with
+`fullgraph=True` refuses them; without it, the graph breaks there.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ def match(event: Called) -> Iterator[Match]:
     space, _, name = event.name.rpartition(".")
     logged = space in ("logging.Logger", "logging") and name in _LEVELS
     if logged or event.name in ("builtins.print", "warnings.warn"):
-        yield Match(event.site, f"`{event.site.text}` writes while the model runs, and torch.compile refuses that")
+        yield Match(
+            event.site,
+            f"`{event.site.text}` writes while the model runs, and torch.compile(fullgraph=True) refuses that",
+        )
 
 
 RULE = Rule(
     code="EXP403",
     name="output-in-forward",
-    summary="The model prints, logs or warns, which torch.compile refuses",
+    summary="The model prints, logs or warns, which torch.compile(fullgraph=True) refuses",
     rewrite="Remove it, or guard it by `not torch.compiler.is_compiling()`.",
     severity="warning",
     page=__doc__,
