@@ -14,19 +14,32 @@ from exportlint.findings import SEVERITIES
 from exportlint.rules.base import MODES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from exportlint.rules.base import Mode
     from exportlint.source.engine import Prediction, Unanalysed
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="Capture mode; repeatable.")
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(MODES),
+    help="Capture mode that findings are judged for; repeatable. compile: torch.compile(fullgraph=True).  "
+    "[default: export]",
+)
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
 @click.option(
-    "--fail-level", type=click.Choice(SEVERITIES), default="warning", show_default=True, help="Exit 1 from here up."
+    "--fail-level",
+    type=click.Choice(SEVERITIES),
+    default="warning",
+    show_default=True,
+    help="Exit 1 from here up, shown or not.",
 )
-@click.option("--show-info", is_flag=True, help="Show findings that are advice only.")
-@click.option("--preview", is_flag=True, help="Turn on rules that are not stable yet.")
+@click.option("--show-info", is_flag=True, help="Show findings of severity info: advice only.")
+@click.option("--preview", is_flag=True, help="Turn on rules that are not stable yet (none at present).")
 @click.option(
     "--module-base", "bases", multiple=True, help="Dotted name of a class that counts as a module; repeatable."
 )
@@ -43,7 +56,7 @@ def check(
 
     Nothing that is read is imported or run. Exit status: 0 clean, 1 findings, 2 a path that does not exist.
     """
-    from exportlint.source.discover import MissingPathError
+    from exportlint.source.discover import MissingPathError, discover
     from exportlint.source.engine import Options, examine
 
     chosen = cast("tuple[Mode, ...]", modes or ("export",))
@@ -55,10 +68,17 @@ def check(
         sys.exit(2)
     for left_out in linted.unanalysed:
         click.echo(as_line(left_out), err=True)
-    shown = [p for p in linted.predictions if p.severity != "info" or show_info]
-    click.echo(json.dumps([as_json(p) for p in shown], indent=2) if output_format == "json" else as_text(shown))
+    for path in paths:
+        if not discover((path,)):
+            click.echo(f"no Python files in {path}", err=True)
+    found = linted.predictions
+    shown = [p for p in found if p.severity != "info" or show_info]
+    if output_format == "json":
+        click.echo(json.dumps([as_json(p) for p in shown], indent=2))
+    else:
+        click.echo("\n".join([*map(as_paragraph, shown), closing(shown, len(linted.files), len(found) - len(shown))]))
     worst = SEVERITIES.index(fail_level)
-    sys.exit(int(any(SEVERITIES.index(p.severity) <= worst for p in shown)))
+    sys.exit(int(any(SEVERITIES.index(p.severity) <= worst for p in found)))
 
 
 def as_line(left_out: Unanalysed) -> str:
@@ -70,12 +90,13 @@ def as_line(left_out: Unanalysed) -> str:
 
 
 def as_json(prediction: Prediction) -> dict[str, Any]:
-    """The finding with the field names of Ruff's JSON, and `severity`, `rule` and `outcomes` besides."""
+    """The finding with the field names of Ruff's JSON, and `severity`, `rule`, `rewrite` and `outcomes` besides."""
     place = prediction.range
     return {
         "code": prediction.rule.code,
         "rule": prediction.rule.name,
         "message": prediction.message,
+        "rewrite": prediction.rewrite,
         "severity": prediction.severity,
         "outcomes": dict(prediction.outcomes),
         "filename": str(prediction.path.absolute()),
@@ -87,15 +108,18 @@ def as_json(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def as_text(found: list[Prediction]) -> str:
-    """One paragraph a finding, and a line that counts them."""
+def as_paragraph(p: Prediction) -> str:
+    """The finding in one line, and its rewrite in another."""
     from exportlint.places import display_path
 
-    paragraphs = []
-    for p in found:
-        file = display_path(str(p.path))
-        head = f"{file}:{p.range.line}:{p.range.column}: {p.severity}: {p.rule.code} {p.rule.name}: {p.message}"
-        paragraphs.append(f"{head}\n    {p.rewrite}")
-    counts = Counter(p.severity for p in found)
-    total = ", ".join(f"{n} {s}{'s' if n > 1 and s != 'info' else ''}" for s in SEVERITIES if (n := counts[s]))
-    return "\n".join([*paragraphs, f"Found {total}." if total else "No findings."])
+    file = display_path(str(p.path))
+    head = f"{file}:{p.range.line}:{p.range.column}: {p.severity}: {p.rule.code} {p.rule.name}: {p.message}"
+    return f"{head}\n    {p.rewrite}"
+
+
+def closing(shown: Sequence[Prediction], files: int, hidden: int) -> str:
+    """The last line: how many files were checked, what was found in them, and how many findings are not shown."""
+    counts = Counter(p.severity for p in shown)
+    found = ", ".join(f"{n} {s}{'s' if n > 1 and s != 'info' else ''}" for s in SEVERITIES if (n := counts[s]))
+    more = f" ({hidden} info hidden, see --show-info)" if hidden else ""
+    return f"{files} file{'' if files == 1 else 's'} checked, {found or 'no findings'}{more}"

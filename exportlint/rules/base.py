@@ -65,11 +65,13 @@ class Variant:
         outcomes: What happens in each mode.
         bad: A runnable example, as for the rule.
         proof: How to see it; the rule's own way where ``None``.
+        advice: Whether a finding is of severity ``info`` in every mode: nothing fails, but it may not be meant.
     """
 
     outcomes: Outcomes
     bad: str
     proof: Proof | None = None
+    advice: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

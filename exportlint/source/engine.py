@@ -18,7 +18,7 @@ from exportlint.source.files import UnreadableError
 from exportlint.source.fragments import Fragment, Range, UnparsableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.project import Project
-from exportlint.source.suppress import EVERY, suppressed
+from exportlint.source.suppress import silences, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ class Prediction:
         range: Where.
         message: What happens there.
         rewrite: What to write instead.
-        severity: The worst over the modes that were asked for.
+        severity: The worst over the modes that were asked for; ``info`` for a variant that is advice.
         outcomes: What happens in each capture mode.
         variant: Name of the rule's variant; empty for its main form.
     """
@@ -94,10 +94,11 @@ class Unanalysed:
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """What linting gave: predictions in the order of files and lines, and what could not be analysed."""
+    """What linting gave: predictions in the order of files and lines, what could not be analysed, and the files."""
 
     predictions: tuple[Prediction, ...]
     unanalysed: tuple[Unanalysed, ...]
+    files: tuple[Path, ...] = ()
 
 
 def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
@@ -117,12 +118,13 @@ def examine(paths: Iterable[Path], options: Options) -> Linted:
     """
     run = _Run(options)
     found: list[Prediction] = []
-    for path in discover(paths):
+    files = discover(paths)
+    for path in files:
         try:
             found += run.file(path)
         except Exception as error:  # one file must not cost the findings in the others
             run.unanalysed.append(Unanalysed(path, "", _reason(error)))
-    return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed))
+    return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed), files)
 
 
 def _reason(error: Exception) -> str:
@@ -169,11 +171,17 @@ class _Run:
         _analyse(self, path, module, found)
         silenced = suppressed(module.source)
         predictions = (self._prediction(path, rule, match) for rule, match in found.values())
-        return _worst([p for p in predictions if p is not None and not _is_silenced(p, silenced)])
+        heard = [
+            p
+            for p in predictions
+            if p is not None and not silences(silenced, p.rule.code, p.rule.name, p.range.line, p.range.end_line)
+        ]
+        return _worst(heard)
 
     def _prediction(self, path: Path, rule: Rule, match: Match) -> Prediction | None:
         outcomes = rule.outcomes_of(match.variant)
-        worst = severity(outcomes, self.options.modes)
+        advice = match.variant and rule.variants[match.variant].advice
+        worst: Severity | None = "info" if advice else severity(outcomes, self.options.modes)
         if worst is None:
             return None
         return Prediction(
@@ -242,9 +250,3 @@ def _worst(found: list[Prediction]) -> list[Prediction]:
     for prediction in ranked:
         unique.setdefault((prediction.rule.code, prediction.range), prediction)
     return list(unique.values())
-
-
-def _is_silenced(prediction: Prediction, silenced: dict[int, frozenset[str]]) -> bool:
-    names = {EVERY, prediction.rule.code, prediction.rule.name.upper()}
-    lines = {prediction.range.line, prediction.range.end_line}
-    return any(names & silenced.get(line, frozenset()) for line in lines)

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exportlint.cli.check import check
+from exportlint.rules import catalogue
 from exportlint.rules.base import MODES
+from exportlint.rules.examples import example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +34,7 @@ def inputs():
 """
 BRANCH = NET.format(body="        return x if x.sum() > 0 else -x")
 DEVICE = NET.format(body="        return x + torch.arange(4)")
+COUNTER = example("def forward(self, x):\n    self.calls += 1\n    return x * 2", init="self.calls = 0")
 CLEAN = NET.format(body="        return x.relu()")
 
 
@@ -51,7 +54,7 @@ def test_text_shows_place_severity_code_and_name(run) -> None:
     first, rewrite, total = result.output.splitlines()
     assert "model.py:7:21: error: EXP101 branch-on-tensor: " in first
     assert rewrite.startswith("    Use torch.where")
-    assert total == "Found 1 error."
+    assert total == "1 file checked, 1 error"
 
 
 def test_json_has_the_field_names_of_ruff_and_the_outcomes(run, tmp_path: Path) -> None:
@@ -65,13 +68,14 @@ def test_json_has_the_field_names_of_ruff_and_the_outcomes(run, tmp_path: Path) 
     assert found["noqa_row"] == 7
     assert found["fix"] is None
     assert found["url"] is None
+    assert found["rewrite"].startswith("Use torch.where")
     assert list(found["outcomes"]) == list(MODES)
     assert "x.sum() > 0" in found["message"]
 
 
 def test_a_clean_file_ends_with_status_0(run) -> None:
     result = run(CLEAN)
-    assert (result.exit_code, result.output) == (0, "No findings.\n")
+    assert (result.exit_code, result.output) == (0, "1 file checked, no findings\n")
     assert json.loads(run(CLEAN, "--output-format", "json").output) == []
 
 
@@ -99,7 +103,41 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_clean(tmp_path: Path) -> None:
-    assert CliRunner().invoke(check, [str(tmp_path)]).exit_code == 0
+    result = CliRunner().invoke(check, [str(tmp_path)])
+    assert result.exit_code == 0
+    assert result.stdout == "0 files checked, no findings\n"
+    assert result.stderr == f"no Python files in {tmp_path}\n"
+
+
+def test_each_folder_without_python_files_is_named(tmp_path: Path) -> None:
+    for name in ("empty", "full"):
+        (tmp_path / name).mkdir()
+    for name in ("a.py", "b.py"):
+        (tmp_path / "full" / name).write_text(CLEAN, encoding="utf-8")
+    result = CliRunner().invoke(check, [str(tmp_path / "full"), str(tmp_path / "empty"), "--output-format", "json"])
+    assert result.stderr == f"no Python files in {tmp_path / 'empty'}\n"
+    assert json.loads(result.stdout) == []
+    result = CliRunner().invoke(check, [str(tmp_path / "full"), str(tmp_path / "full" / "a.py")])
+    assert (result.stdout, result.stderr) == ("2 files checked, no findings\n", "")
+
+
+def test_advice_is_hidden_unless_asked_for_and_counts_from_level_info_on(run) -> None:
+    hidden = run(COUNTER)
+    assert (hidden.exit_code, hidden.output) == (0, "1 file checked, no findings (1 info hidden, see --show-info)\n")
+    assert json.loads(run(COUNTER, "--output-format", "json").output) == []
+    shown = run(COUNTER, "--show-info")
+    assert shown.exit_code == 0
+    assert ": info: EXP501 python-state: `self.calls` counts calls" in shown.output
+    assert shown.output.endswith("1 file checked, 1 info\n")
+    assert run(COUNTER, "--fail-level", "info").exit_code == 1
+    assert run(COUNTER, "--fail-level", "info", "--mode", "compile").exit_code == 1
+
+
+def test_the_help_says_the_default_mode_and_what_compile_means() -> None:
+    text = " ".join(CliRunner().invoke(check, ["--help"]).output.split())
+    assert "compile: torch.compile(fullgraph=True). [default: export]" in text
+    assert "not stable yet (none at present)" in text
+    assert all(r.stage == "stable" for r in catalogue().values())
 
 
 def test_a_syntax_error_is_a_finding_of_one_line(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ Reports counters, appended lists and attributes that `forward` changes and that 
 
 ## Why it matters
 The program keeps the value of the one call that was captured. Its second call repeats the first.
+
+A counter that nothing else in the file reads changes no result: the program only does not count. That is a finding of
+severity `info`, shown with `--show-info`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
@@ -34,8 +38,27 @@ def match(event: Carried) -> Iterator[Match]:
     advanced = change.how == "advance"
     if any(_is_size(v) for v in found) or not any(_is_state(v, advanced) for v in found):
         return
+    if change.how == "advance" and all(isinstance(v, (Const, Static)) for v in found) and _is_unread(event):
+        yield Match(
+            event.site,
+            f"`{where}` counts calls, which the program does not, and nothing else in the file reads it",
+            "unread counter",
+            rewrite="Remove it, or count outside of the model.",
+        )
+        return
     buffer = change.how in ("set", "advance") and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
     yield Match(event.site, f"`{where}` is changed here, and the next call reads it", "buffer" if buffer else "")
+
+
+def _is_unread(event: Carried) -> bool:
+    """Whether each line that names the state does nothing but bind it to what follows from itself and constants."""
+    name = re.escape(event.change.name.rpartition(".")[2])
+    named = re.compile(rf"\b{name}\b")
+    dotted = rf"(?:\w+\.)*{name}"
+    value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
+    binds = re.compile(rf"\s*(?:global\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
+    lines = event.site.fragment.source.lines
+    return all(binds.fullmatch(line.rstrip("\r\n")) for line in lines if named.search(line))
 
 
 def _is_size(value: Value) -> bool:
@@ -68,6 +91,18 @@ RULE = Rule(
                 """,
                 init='self.register_buffer("mean", torch.zeros(4))',
             ),
+        ),
+        "unread counter": Variant(
+            outcomes=outcomes(export="fine", strict="fine", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    self.calls += 1
+                    return x * 2
+                """,
+                init="self.calls = 0",
+            ),
+            advice=True,
         ),
     },
     bad=example(

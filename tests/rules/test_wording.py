@@ -1,0 +1,87 @@
+"""What a finding says, where it says more than its rule does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exportlint.rules import catalogue
+from exportlint.rules.examples import example
+from exportlint.source.engine import Options, lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from exportlint.rules.base import Mode
+    from exportlint.source.engine import Prediction
+
+
+def only(tmp_path: Path, forward: str, init: str = "", above: str = "", mode: Mode = "export") -> Prediction:
+    """The one finding of a file."""
+    file = tmp_path / "model.py"
+    file.write_text(example(forward, init=init, above=above), encoding="utf-8")
+    (found,) = lint([file], Options(modes=(mode,)))
+    return found
+
+
+def result(expression: str) -> str:
+    return f"def forward(self, x):\n    return {expression}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "rewrite"),
+    [
+        ("x.cuda() + 1", "Move it to the device of a tensor at hand: .to(x.device) instead of .cuda()."),
+        ("x + x.sum(0).cpu()", "Move it to the device of a tensor at hand: .to(x.device) instead of .cpu()."),
+        ('x.to("cuda:0") + 1', 'Move it to the device of a tensor at hand: .to(x.device) instead of .to("cuda:0").'),
+        ('x + torch.zeros(4, device="cpu")', "Take the device from a tensor at hand: device=x.device."),
+    ],
+)
+def test_the_rewrite_of_a_literal_device_fits_its_spelling(tmp_path: Path, expression: str, rewrite: str) -> None:
+    found = only(tmp_path, result(expression))
+    assert (found.rule.code, found.rewrite) == ("EXP201", rewrite)
+
+
+def test_the_rewrite_of_numpy_is_to_stay_in_torch(tmp_path: Path) -> None:
+    found = only(tmp_path, result("torch.from_numpy(x.detach().numpy()) + 1"))
+    assert (found.rule.code, found.rewrite) == (
+        "EXP401",
+        "Leave out .numpy() and compute with torch on the tensor.",
+    )
+
+
+def test_output_is_refused_by_a_whole_graph_only(tmp_path: Path) -> None:
+    found = only(tmp_path, "def forward(self, x):\n    print(x.shape)\n    return x", mode="compile")
+    assert found.message.endswith("torch.compile(fullgraph=True) refuses that")
+    assert "fullgraph=True" in catalogue()["EXP403"].page
+
+
+@pytest.mark.parametrize("code", ["EXP201", "EXP202", "EXP203"])
+def test_the_page_says_why_compile_is_fine(code: str) -> None:
+    assert "torch.compile" in catalogue()[code].page
+    assert "anew on the device at hand" in " ".join(catalogue()[code].page.split())
+
+
+@pytest.mark.parametrize(
+    "change", ["self.calls += 1", "self.calls = self.calls + 1", "self.calls = 1 + self.calls  # n"]
+)
+def test_a_counter_that_nothing_reads_is_advice(tmp_path: Path, change: str) -> None:
+    found = only(tmp_path, f"def forward(self, x):\n    {change}\n    return x", init="self.calls = 0")
+    assert (found.severity, found.variant) == ("info", "unread counter")
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "def forward(self, x):\n    self.calls += 1\n    return x * self.calls",
+        "def forward(self, x):\n    self.calls += 1\n    return x\n\ndef seen(self):\n    return self.calls",
+        "def forward(self, x):\n    self.calls += 1\n    return x * getattr(self, 'calls')",
+        "def forward(self, x):\n    self.calls = n = self.calls + 1\n    return x * n",
+        "def forward(self, x):\n    self.calls += 1; x = x * self.calls\n    return x",
+        "def forward(self, x):\n    self.calls = self.calls + self.step()\n    return x\ndef step(self):\n    return 1",
+    ],
+)
+def test_a_counter_that_something_reads_is_an_error(tmp_path: Path, forward: str) -> None:
+    found = only(tmp_path, forward, init="self.calls = 0")
+    assert (found.severity, found.variant) == ("error", "")
