@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -172,7 +173,7 @@ class ModelCase:
 
 @dataclass(frozen=True, slots=True)
 class _MethodFactory:
-    """A factory of the model with one of its methods in the place of ``forward``."""
+    """A factory of a module that calls one of the model's methods as its ``forward``."""
 
     model: Any
     method: str
@@ -183,8 +184,24 @@ class _MethodFactory:
         model = copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
         if not callable(getattr(model, self.method, None)):
             raise AttributeError(f"{type(model).__name__} has no method {self.method!r}")
-        model.forward = getattr(model, self.method)
-        return model
+        return _method_module(model, self.method)
+
+
+def _method_module(model: Any, method: str) -> Any:
+    """A module around the model whose ``forward`` is the method, with its signature; the model's own stays as it is."""
+    from torch import nn
+
+    class MethodOf(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.train(model.training)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return getattr(self.model, method)(*args, **kwargs)
+
+    functools.update_wrapper(MethodOf.forward, getattr(type(model), method))
+    return MethodOf()
 
 
 def _name_of(model: Any) -> str:

@@ -14,7 +14,7 @@ from commands import marked
 from torch import nn
 from torch.export import Dim
 
-from exportlint import ModelCase, Tolerance
+from exportlint import Method, ModelCase, Tolerance
 from exportlint.checks.runner import Options, Runner
 
 HERE = Path(__file__)
@@ -308,6 +308,20 @@ def test_what_an_expected_failure_confirms_is_expected():
     checks = run(case, "capture", "lint")
     assert {f.verdict for f in checks["lint"].findings} == {"confirmed"}
     assert not any(check.red for check in checks.values())
+
+
+class Both(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+    def twice(self, x):
+        return self.forward(self.forward(x))
+
+
+def test_a_method_that_calls_forward():
+    (case,) = ModelCase(Both, methods={"twice": Method((X,), dynamic_shapes=ROWS)}).expand()
+    checks = run(case, "capture", "shapes")
+    assert [(c.outcome, c.findings) for c in checks.values()] == [("passed", ())] * 2
 
 
 # ---- reload ---------------------------------------------------------------------------------------------------------
