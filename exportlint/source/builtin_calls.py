@@ -58,7 +58,7 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
         return Const(0)
     it.emit(Converted(it.site(node, state), value, name))
     if is_tensor(value):
-        return Number(name, it.site(node, state))
+        return Number(name, it.site(node, state), name == "float")
     if isinstance(value, Array):
         return Number("array", value.site) if value.site is not None and not value.of_size else Static(name)
     if isinstance(value, Number):

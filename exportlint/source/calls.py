@@ -165,7 +165,7 @@ def torch_module(it: Interpreter, node: cst.Call, callee: TorchModule, given: Ar
     result: Value = UNKNOWN
     if kind != "container":
         # Its parameters follow the model, so what is given meets them.
-        made = tensors.combine(it, node, (Tensor("follows"), *given.all), state)
+        made = tensors.combine(it, node, (Tensor("follows", real=True), *given.all), state)
         result = _module_result(callee.name, kind, made, given)
     _called(it, node, callee.name, callee, given, result, state)
     return result
@@ -252,7 +252,7 @@ def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: 
             it.emit(Converted(it.site(node, state), option, f"math.{short}"))
     numbers = [v for v in given.positional if isinstance(v, Number)]
     if numbers or tensors_in(given.positional):
-        return numbers[0] if numbers else Number(f"math.{short}", it.site(node, state))
+        return numbers[0] if numbers else Number(f"math.{short}", it.site(node, state), real=True)
     sizes = [v for v in given.positional if isinstance(v, Size)]
     symbolic = short in ("ceil", "floor", "prod", "trunc")
     return sizes[0].opaque if sizes and symbolic else Static("float")

@@ -112,7 +112,7 @@ def as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value |
     dims = None
     if value.dims is not None:
         dims = tuple(_dim(i, d, len(value.dims), other, wanted) for i, d in enumerate(value.dims))
-    return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean)
+    return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean, real=value.real)
 
 
 def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None) -> Value:

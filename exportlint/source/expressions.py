@@ -324,7 +324,7 @@ def _contained(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value],
 def _of_tensors(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:
     if NONE in pair:
         return Static("bool")
-    return replace(tensors.combine(it, node, pair, state), boolean=True)
+    return replace(tensors.combine(it, node, pair, state), boolean=True, real=False)
 
 
 _HALF = ("torch.float16", "torch.half", "torch.bfloat16")

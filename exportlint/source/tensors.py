@@ -47,6 +47,18 @@ _NO_MEETING = frozenset({
 _BOOLEAN = frozenset({
     "bool", "logical_not", "logical_and", "logical_or", "isnan", "isinf", "eq", "ne", "lt", "gt", "le", "ge",
 })  # fmt: skip
+# The result holds floating-point numbers, whatever the operands hold.
+_REAL = frozenset({
+    "mean", "std", "var", "norm", "exp", "log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh",
+    "softmax", "log_softmax", "logsumexp", "sin", "cos", "erf", "float", "half", "double", "bfloat16",
+})  # fmt: skip
+# The result holds floating-point numbers if the operands do.
+_STAYS_REAL = frozenset({
+    "sum", "prod", "cumsum", "max", "min", "amax", "amin", "median", "abs", "clamp", "relu", "add", "sub", "mul", "div",
+    "pow", "square", "squeeze", "unsqueeze", "view", "reshape", "flatten", "transpose", "permute", "cat", "stack",
+})  # fmt: skip
+# Without a dtype, what is filled with no numbers of its own has the default dtype.
+_FILLED = frozenset({"ones", "zeros", "empty", "rand", "randn"})
 # The result has as many dimensions as the numbers that it is given.
 _SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "full", "randint", "view", "reshape", "expand"})
 # The data argument decides whether there is a dimension at all.
@@ -72,6 +84,7 @@ def combine(it: Interpreter, node: cst.CSTNode, values: tuple[Value, ...], state
         counted=any(t.counted for t in found),
         sized=any(t.sized for t in found) or bool(sizes(values)),
         fed=any(t.fed for t in found),
+        real=any(t.real for t in found),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
     )
 
@@ -122,6 +135,7 @@ def call_function(it: Interpreter, node: cst.CSTNode, name: str, arguments: Argu
     if operator.returns in ("bool", "number"):
         return _python_number(it, node, short, given, state)
     made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
+    made = replace(made, real=short in _REAL or (made.real and short in _STAYS_REAL))
     made = _sized(made, short, given, arguments)
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
 
@@ -179,6 +193,7 @@ def _results(operator: Operator, made: Tensor, short: str, arguments: Arguments,
     if short in ("unique", "unique_consecutive"):
         several = any(keyword.startswith("return_") for keyword in arguments.keywords)
     if several:
+        made = replace(made, real=False)  # of some, indices are among them
         split = short in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes")
         dim = dimension(given[0] if given else None, arguments, 1 if short == "unbind" else 2) if split else UNKNOWN
         return Sequence(None, made, "tuple", dim if short in ("unbind", "split") else UNKNOWN)
@@ -216,12 +231,13 @@ def call_method(
         return UNKNOWN
     if operator.returns in ("bool", "number"):
         data = name in facts().data_dependent_value
-        return Number(name, it.site(node, state)) if data else Static()
+        return Number(name, it.site(node, state), receiver.real and name == "item") if data else Static()
     if operator.device or name.startswith("new_"):
         use(it, arguments.all)
         return _new(it, node, (receiver, name), arguments, state)
     others = tuple(arguments.all) if name not in _NO_MEETING else ()
     made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
+    made = replace(made, real=name in _REAL or (made.real and name in _STAYS_REAL))
     made = _sized(made, name, [receiver], _with(receiver, arguments))
     if name in ("view", "reshape"):
         made = replace(made, dims=_requested(receiver, arguments))
@@ -235,7 +251,7 @@ def _new(it: Interpreter, node: cst.CSTNode, call: tuple[Tensor, str], arguments
     receiver, name = call
     new = name.startswith("new_")
     made = replace(receiver, kept="", scalar=False if new else receiver.scalar, dims=None, counted=False)
-    made = replace(made, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all)))
+    made = replace(made, real=False, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all)))
     return _on(made, arguments.get(-1, "device"), it, node, state)
 
 
@@ -265,12 +281,20 @@ def _made(it: Interpreter, node: cst.CSTNode, short: str, arguments: Arguments, 
         sized=bool(sizes(arguments.all)) or any(t.sized for t in given),
         fed=any(t.fed for t in given),
         dims=_made_dims(short, arguments),
+        real="dtype" not in arguments.keywords and (short in _FILLED or _is_float(first)),
     )
     if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
         made = replace(first, kept="")
     if state.frame.device_context:
         made = replace(made, placement="unknown", site=None)
     return _on(made, arguments.get(-1, "device"), it, node, state)
+
+
+def _is_float(value: Value | None) -> bool:
+    """Whether a tensor made of the value alone surely holds floating-point numbers."""
+    if isinstance(value, Sequence):
+        return any(_is_float(item) for item in value.items or ())
+    return isinstance(value, Const) and isinstance(value.value, float)
 
 
 def _made_dims(short: str, arguments: Arguments) -> tuple[Value, ...] | None:
@@ -328,7 +352,7 @@ def placement_of(device: Value) -> tuple[Placement, str]:
 def _to(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     """``x.to(...)``: a device, a dtype, another tensor, in this order of likelihood."""
     target = arguments.get(0, "device") if "device" in arguments.keywords else arguments.get(0)
-    moved = replace(receiver, boolean=receiver.boolean and target is None)
+    moved = replace(receiver, boolean=receiver.boolean and target is None, real=False)
     if isinstance(target, Tensor):
         return replace(moved, placement=target.placement, site=target.site, boolean=target.boolean)
     if isinstance(target, Device) or (isinstance(target, Const) and isinstance(target.value, str)):
@@ -353,12 +377,14 @@ def _cuda(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argum
 def _type_as(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     other = arguments.get(0, "tensor")
     if isinstance(other, Tensor):
-        return replace(receiver, placement=other.placement, site=other.site)
-    return replace(receiver, placement="unknown", site=None)
+        return replace(receiver, placement=other.placement, site=other.site, real=other.real)
+    return replace(receiver, placement="unknown", site=None, real=False)
 
 
 def _type(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
-    return replace(receiver, boolean=False, placement="unknown", site=None) if arguments.all else Static("str")
+    return (
+        replace(receiver, boolean=False, real=False, placement="unknown", site=None) if arguments.all else Static("str")
+    )
 
 
 def _size(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
@@ -375,7 +401,7 @@ def _numel(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argu
 
 
 def _tolist(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
-    number = Number("tolist", it.site(node, state))
+    number = Number("tolist", it.site(node, state), receiver.real)
     nested = receiver.dims is not None and len(receiver.dims) > 1
     return Sequence(None, Sequence(None, number) if nested else number, dim=size_of(receiver, 0))
 

@@ -116,10 +116,11 @@ class Size(Value):
 
 @dataclass(frozen=True, slots=True)
 class Number(Value):
-    """A Python number read out of a tensor, or a size that depends on a tensor's content."""
+    """A Python number read out of a tensor, or a size that depends on a tensor's content; `real` if surely a float."""
 
     how: str
     site: Site | None = field(default=None, compare=False)
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class Tensor(Value):
         boolean: Whether it holds bools.
         home: Where the tensor lives that gave it its place: ``attribute NAME``, ``global NAME``, ``default NAME``;
             empty where this call made it.
+        real: Whether it surely holds floating-point numbers.
     """
 
     placement: Placement = "unknown"
@@ -169,6 +171,7 @@ class Tensor(Value):
     fed: bool = False
     boolean: bool = False
     home: str = ""
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +436,7 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
         sized=left.sized or right.sized,
         fed=left.fed and right.fed,
         boolean=left.boolean and right.boolean,
+        real=left.real and right.real,
     )
 
 

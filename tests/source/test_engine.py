@@ -431,3 +431,32 @@ def test_a_tensor_bound_to_the_name_of_a_buffer_is_one(
             return x.relu() + self.pe
     """
     assert codes(tmp_path, text) == found
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("min(n.item(), 3)", False),
+        ("max(1, n.item())", False),
+        ("max(1.0, (x > 0).sum().item())", False),
+        ("max(1, x.mean().argmax().item())", False),
+        ("max(1, x.mean(0).max(0)[1].item())", False),
+        ("max(1, x.mean().to(torch.int64).item())", False),
+        ("max(1.0, x.mean().item())", True),
+        ("min(self.layer(x).abs().max().item(), 3)", True),
+        ("max(1, (x.exp() * 2).sum().item())", True),
+        ("max(1, torch.tensor(2.5).item())", True),
+    ],
+)
+def test_only_a_float_of_a_tensor_cannot_be_compared_by_max(tmp_path: Path, expression: str, found: bool) -> None:
+    text = f"""
+    import torch
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+        def forward(self, x: torch.Tensor, n: torch.Tensor):
+            return x * {expression}
+    """
+    assert ("EXP102" in [code for code, _ in codes(tmp_path, text)]) is found

@@ -85,7 +85,7 @@ def _converted(event: Converted) -> Iterator[Match]:
         yield Match(event.site, f"formatting `{event.site.text}` needs the number that is in a tensor", "format")
     elif event.to in ("int", "float") or event.to.startswith("math."):
         yield Match(event.site, text, "conversion")
-    elif event.to in ("max", "min") and number is not None and tensor is None:
+    elif event.to in ("max", "min") and number is not None and number.real and tensor is None:
         yield Match(event.site, f"`{event.to}` compares {_origin(number)}", "conversion")
 
 
