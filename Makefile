@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_NEXT ?= .venv-next
 TORCH_NEXT ?= 2.14.1
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 
 # Other Pythons that are present: the linter is installed there without torch, and tested.
 LINT_VERSIONS ?= 3.10 3.13

@@ -110,8 +110,16 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     if any(tensor.is_meta for tensor in _tensors(actual)):
         reason = "the model is captured; its results hold no numbers that could be compared"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
-    notes = ("the model is in training mode",) if ctx.build().training else ()
-    return CheckResult(name=NAME, outcome="passed", notes=notes)
+    return CheckResult(name=NAME, outcome="passed", notes=_training(ctx.build()))
+
+
+def _training(model: torch.nn.Module) -> tuple[str, ...]:
+    """A note on layers that compute something else in training mode, which the program keeps."""
+    from torch.nn.modules import batchnorm, dropout
+
+    kinds = (dropout._DropoutNd, batchnorm._NormBase)
+    names = sorted({type(m).__name__ for m in model.modules() if m.training and isinstance(m, kinds)})
+    return (f"captured in training mode, which matters to {', '.join(names)}: call eval() first",) if names else ()
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:

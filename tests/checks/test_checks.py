@@ -246,6 +246,12 @@ def test_inputs_that_the_program_leaves_as_they_are():
     assert "changes its inputs" in capture.reason
 
 
+def test_training_mode_is_noted_where_it_matters():
+    drop = run(ModelCase(lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout()), (X,), name="drop"), "capture")["capture"]
+    assert drop.notes == ("captured in training mode, which matters to Dropout: call eval() first",)
+    assert run(ModelCase(lambda: nn.Linear(3, 3), (X,), name="plain"), "capture")["capture"].notes == ()
+
+
 def writes(self, x):
     x[0] = 0
     return x * 2
