@@ -195,14 +195,23 @@ def _parameter(it: Interpreter, parameter: cst.Param, node: cst.FunctionDef, sta
             return join(value, NONE) if optional else value
     if isinstance(given, (Tensor, Static)):
         return given
-    if parameter.default is None and _used_as_tensor(it, parameter.name.value, node.body, state):
+    if parameter.default is None and _used_as_tensor(it, parameter.name.value, node, state):
         return Tensor("follows", fed=True)
     return UNKNOWN
 
 
-def _used_as_tensor(it: Interpreter, name: str, body: cst.CSTNode, state: State) -> bool:
+def _used_as_tensor(it: Interpreter, name: str, function: cst.FunctionDef, state: State, depth: int = 3) -> bool:
+    """Whether the body does with the name what works for tensors alone, or a function that it hands the name to does.
+
+    Args:
+        it: Resolves names.
+        name: The parameter.
+        function: The function.
+        state: A state of the function.
+        depth: How many calls are followed from here.
+    """
     methods = facts().methods
-    for node in _uses(body):
+    for node in _uses(function.body):
         if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == name:
             attribute = node.attr.value
             if attribute in _TENSOR_ONLY or (attribute in methods and attribute not in _PYTHON):
@@ -211,7 +220,39 @@ def _used_as_tensor(it: Interpreter, name: str, body: cst.CSTNode, state: State)
         named = isinstance(first, cst.Name) and first.value == name
         if named and isinstance(node, cst.Call) and _takes_tensor(it, node.func, state):
             return True
+        if depth and isinstance(node, cst.Call) and _helper_takes_tensor(it, name, node, state, depth - 1):
+            return True
     return False
+
+
+def _helper_takes_tensor(it: Interpreter, name: str, node: cst.Call, state: State, depth: int) -> bool:
+    """Whether the call is one of a method or function of the project that uses what it is given as a tensor."""
+    places = [i for i, part in enumerate(node.args) if isinstance(part.value, cst.Name) and part.value.value == name]
+    helper = _helper(it, node.func, state) if places else None
+    if helper is None or not isinstance(helper.node, cst.FunctionDef) or any(part.star for part in node.args):
+        return False
+    wanted = list(parameters(helper.node))[helper.owner is not None :]
+    inner = State(Frame(helper.closure.module, helper.closure.fragment, helper.closure.cls, helper.owner))
+    for i in places:
+        keyword = node.args[i].keyword
+        known = {p.name.value for p in wanted}
+        given = keyword.value if keyword is not None else wanted[i].name.value if i < len(wanted) else ""
+        if given in known and _used_as_tensor(it, given, helper.node, inner, depth):
+            return True
+    return False
+
+
+def _helper(it: Interpreter, node: cst.BaseExpression, state: State) -> Function | None:
+    """The method of ``self``, or the function of the file, that is called."""
+    found: Value = UNKNOWN
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        owner = state.frame.owner
+        entry = it.project.method(owner.cls, node.attr.value) if isinstance(owner, Instance) else None
+        found = it.function(entry, owner) if entry is not None else UNKNOWN
+    elif isinstance(node, cst.Name):
+        entry = state.frame.module.functions.get(node.value)
+        found = it.function(entry) if entry is not None else UNKNOWN
+    return found if isinstance(found, Function) else None
 
 
 def _takes_tensor(it: Interpreter, node: cst.BaseExpression, state: State) -> bool:

@@ -460,3 +460,37 @@ def test_only_a_float_of_a_tensor_cannot_be_compared_by_max(tmp_path: Path, expr
             return x * {expression}
     """
     assert ("EXP102" in [code for code, _ in codes(tmp_path, text)]) is found
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("self.helper(x)", True),
+        ("self.helper(y=x)", True),
+        ("function(1, x)", True),
+        ("self.outer(x)", True),
+        ("self.plain(x)", False),
+        ("self.again(x)", False),
+        ("function(x, 1)", False),
+    ],
+)
+def test_what_a_helper_does_with_a_parameter_tells_what_it_is(tmp_path: Path, call: str, found: bool) -> None:
+    text = f"""
+    from torch import nn
+    def function(n, x):
+        if x.sum() > n:
+            return x.cumsum(0)
+        return x
+    class Net(nn.Module):
+        def forward(self, x):
+            return {call}
+        def outer(self, y):
+            return self.helper(y)
+        def helper(self, y):
+            return y.cumsum(0) if y.sum() > 0 else y
+        def plain(self, y):
+            return y if y.count(1) > 0 else -y
+        def again(self, y):
+            return self.again(y)
+    """
+    assert bool(codes(tmp_path, text)) is found
