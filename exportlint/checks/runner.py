@@ -25,6 +25,7 @@ from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
+from exportlint.checks.silence import Silence
 from exportlint.findings import CHECKS, RED, CaseResult, CheckResult
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Runner:
         self._fresh_done = False
         self._lock = threading.Lock()
         self._predictor = Predictor()
+        self._silence = Silence()
         self._processes: set[subprocess.Popen[bytes]] = set()
 
     def __enter__(self) -> Runner:
@@ -234,7 +236,8 @@ class Runner:
                 exercised = self._run_group(run, base, group, done) or exercised
             if "reload" in done and done["reload"].reason == reload.PENDING:
                 done["reload"] = self._load(done["reload"], workdir)
-        checks = tuple(done[name] for name in self.options.checks)
+        with self._lock:
+            checks = tuple(self._silence.apply(done[name]) for name in self.options.checks)
         if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
             return self._join(checks, exercised)
         return checks

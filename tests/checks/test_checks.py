@@ -400,3 +400,25 @@ def test_a_model_that_is_not_captured_is_not_loaded():
     checks = run(ModelCase(Branching, (X,)), "capture", "reload")
     assert checks["reload"].outcome == "not_checked"
     assert checks["reload"].reason.startswith("the model is not captured")
+
+
+# ---- silenced findings ----------------------------------------------------------------------------------------------
+
+
+def on_the_cpu(self, x):
+    return x * torch.ones(3, device="cpu")  # exportlint: ignore[EXP201]
+
+
+def on_the_cpu_too(self, x):
+    return x * torch.ones(3, device="cpu")  # noqa: EXP203
+
+
+def test_what_a_comment_silences_does_not_count():
+    device = run(ModelCase(module(on_the_cpu), (X,)), "device")["device"]
+    assert (device.outcome, [f.severity for f in device.findings]) == ("passed", ["info"])
+    assert device.findings[0].evidence == "silenced by a comment on the line"
+
+
+def test_a_comment_about_another_rule_silences_nothing():
+    device = run(ModelCase(module(on_the_cpu_too), (X,)), "device")["device"]
+    assert (device.outcome, [f.severity for f in device.findings]) == ("failed", ["warning"])
