@@ -79,7 +79,9 @@ def as_markdown(found: Rule) -> str:
     """The rule's page, what happens in each mode, and its examples."""
     parts = [found.page.strip(), "## What to do\n" + found.rewrite]
     if found.outcomes:
-        rows = [("", found.outcomes), *((name, v.outcomes) for name, v in found.variants.items())]
+        rows = [("", found.outcomes)]
+        for name, variant in found.variants.items():
+            rows += [(name, variant.outcomes), *((f"{name}, torch {r} on", o) for r, o in variant.changed.items())]
         head = "| form | export | export-strict | compile |\n|---|---|---|---|"
         parts += ["\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]), OUTCOMES]
     good = "The bad example, rewritten." if found.good == found.fixed else "Close to the bad example, and portable."

@@ -66,12 +66,28 @@ class Variant:
         bad: A runnable example, as for the rule.
         proof: How to see it; the rule's own way where ``None``.
         advice: Whether a finding is of severity ``info`` in every mode: nothing fails, but it may not be meant.
+        changed: What happens from a later release of torch on, by release such as ``2.14``, where that differs. The
+            linter, which does not know the release, goes by `outcomes`.
     """
 
     outcomes: Outcomes
     bad: str
     proof: Proof | None = None
     advice: bool = False
+    changed: Mapping[str, Outcomes] = field(default_factory=dict)
+
+    def outcomes_in(self, release: tuple[int, int]) -> Outcomes:
+        """What happens in each mode with this release of torch, such as ``(2, 14)``."""
+        found = self.outcomes
+        for since, outcomes in sorted(self.changed.items(), key=lambda item: _release(item[0])):
+            if _release(since) <= release:
+                found = outcomes
+        return found
+
+
+def _release(words: str) -> tuple[int, int]:
+    major, minor = words.split(".")
+    return int(major), int(minor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

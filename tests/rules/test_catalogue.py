@@ -9,7 +9,7 @@ import pytest
 from cases import Case, cases
 
 from exportlint.rules import catalogue
-from exportlint.rules.base import MODES, RESULTS, Rule, outcomes, severity
+from exportlint.rules.base import MODES, RESULTS, Rule, Variant, outcomes, severity
 from exportlint.source.engine import Options, lint
 
 if TYPE_CHECKING:
@@ -80,3 +80,11 @@ def test_the_linter_agrees_with_the_example(case: Case, tmp_path: Path) -> None:
 def test_examples_are_small_files_after_the_convention(case: Case) -> None:
     names = {node.name for node in ast.parse(case.source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     assert {"build", "inputs", "inputs2"} <= names
+
+
+def test_outcomes_follow_the_release_of_torch() -> None:
+    old, new = (outcomes(export="fine", strict=word, compiled=word) for word in ("breaks", "fine"))
+    variant = Variant(outcomes=old, bad="", changed={"2.14": new, "2.9": old})
+    assert [variant.outcomes_in(release) for release in ((2, 8), (2, 13), (2, 14), (2, 15), (3, 0))] == [old] * 2 + [
+        new
+    ] * 3

@@ -75,7 +75,7 @@ def test_drawn_calls_lie_inside_the_contract(captioner):
         assert drawn.words[0].startswith(f"ids of shape [{batch}, {length}] (")
 
     check()
-    assert len(sizes) > 10
+    assert len(sizes) > 5
 
 
 @pytest.mark.parametrize("wanted", [(2, 1), (6, 9)])

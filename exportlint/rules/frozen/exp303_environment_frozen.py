@@ -72,6 +72,7 @@ RULE = Rule(
         "random number": Variant(
             outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
             bad=example("def forward(self, x):\n    return x * random.random()", imports="import random"),
+            changed={"2.14": outcomes(export="silent", strict="breaks", compiled="fine")},
         ),
         "random range": Variant(
             outcomes=outcomes(export="silent", strict="breaks", compiled="fine"),

@@ -47,13 +47,10 @@ def match(event: Called) -> Iterator[Match]:
             "shape tensor",
             "Use torch.tensor(x.shape, device=x.device).",
         )
-    elif _is_untraced(event):
+    elif event.name == "builtins.pow" and event.arguments and is_tensor(event.arguments[0]):
+        yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "power")
+    elif event.name in _PROGRESS or event.name.startswith("ctypes.library."):
         yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "untraced")
-
-
-def _is_untraced(event: Called) -> bool:
-    power = event.name == "builtins.pow" and bool(event.arguments) and is_tensor(event.arguments[0])
-    return power or event.name in _PROGRESS or event.name.startswith("ctypes.library.")
 
 
 RULE = Rule(
@@ -88,9 +85,17 @@ RULE = Rule(
             outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
             bad=example("def forward(self, x):\n    return torch._shape_as_tensor(x).sum() + x"),
         ),
-        "untraced": Variant(
+        "power": Variant(
             outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
             bad=example("def forward(self, x):\n    return pow(x, 2)"),
+            changed={"2.14": outcomes(export="fine", strict="fine", compiled="fine")},
+        ),
+        "untraced": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example(
+                "def forward(self, x):\n    for _ in tqdm(range(2), disable=True):\n        x = x + 1\n    return x",
+                imports="from tqdm import tqdm",
+            ),
         ),
     },
     bad=example("def forward(self, x):\n    return x * 2 if x.data_ptr() % 2 else x + 1"),
