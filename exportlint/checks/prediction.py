@@ -20,6 +20,7 @@ class Predictor:
 
     def __init__(self) -> None:
         self._by_file: dict[str, tuple[Finding, ...]] = {}
+        self._unanalysed: dict[str, tuple[str, ...]] = {}
         self._functions: dict[str, list[range]] = {}
 
     def predict(self, lines: Mapping[str, frozenset[int]]) -> list[Finding]:
@@ -35,12 +36,22 @@ class Predictor:
         self._lint(lines)
         return [f for file in lines for f in self._by_file.get(file, ()) if self._concerns(f, file, lines[file])]
 
+    def notes(self, files: Iterable[str]) -> tuple[str, ...]:
+        """What of the project's files among these the linter could not analyse."""
+        return tuple(
+            words for file in files if not _is_library(Path(file)) for words in self._unanalysed.get(file, ())
+        )
+
     def _lint(self, files: Iterable[str]) -> None:
-        from exportlint.source.engine import Options, lint
+        from exportlint.source.engine import Options, examine
 
         new = [file for file in files if file not in self._by_file and Path(file).is_file()]
         self._by_file.update(dict.fromkeys(new, ()))
-        for prediction in lint([Path(file) for file in new], Options()):
+        linted = examine([Path(file) for file in new], Options())
+        for skipped in linted.unanalysed:
+            file = display_path(str(skipped.path))
+            self._unanalysed[file] = (*self._unanalysed.get(file, ()), f"{file}: {skipped.words}")
+        for prediction in linted.predictions:
             finding = as_finding(prediction)
             self._by_file[str(finding.file)] = (*self._by_file.get(str(finding.file), ()), finding)
 

@@ -249,11 +249,12 @@ class Runner:
         try:
             with self._lock:
                 predicted = self._predictor.predict(exercised.lines)
+                notes = self._predictor.notes(exercised.lines)
         except Exception as error:
             reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
             return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=reason))
         *others, result = joining.join(observed, predicted, exercised)
-        return (*others, dataclasses.replace(result, seconds=round(time.monotonic() - began, 3)))
+        return (*others, dataclasses.replace(result, notes=notes, seconds=round(time.monotonic() - began, 3)))
 
     def _groups(self) -> list[tuple[str, ...]]:
         shared = tuple(name for name in self.options.checks if name not in OWN_PROCESS)

@@ -85,8 +85,7 @@ def as_line(left_out: Unanalysed) -> str:
     """What could not be analysed, and why, in one line."""
     from exportlint.places import display_path
 
-    what = {"": "the file", "build": "the model of build()"}.get(left_out.name, f"class {left_out.name}")
-    return f"{display_path(str(left_out.path))}: {what} was not analysed: {left_out.reason}"
+    return f"{display_path(str(left_out.path))}: {left_out.words}"
 
 
 def as_json(prediction: Prediction) -> dict[str, Any]:

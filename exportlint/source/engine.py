@@ -91,6 +91,12 @@ class Unanalysed:
     name: str
     reason: str
 
+    @property
+    def words(self) -> str:
+        """All of it in one line, without the file."""
+        what = {"": "the file", "build": "the model of build()"}.get(self.name, f"class {self.name}")
+        return f"{what} was not analysed: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class Linted:
