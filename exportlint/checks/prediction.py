@@ -38,9 +38,7 @@ class Predictor:
 
     def notes(self, files: Iterable[str]) -> tuple[str, ...]:
         """What of the project's files among these the linter could not analyse."""
-        return tuple(
-            words for file in files if not _is_library(Path(file)) for words in self._unanalysed.get(file, ())
-        )
+        return tuple(words for file in files if not _is_library(Path(file)) for words in self._unanalysed.get(file, ()))
 
     def _lint(self, files: Iterable[str]) -> None:
         from exportlint.source.engine import Options, examine
