@@ -24,8 +24,6 @@ from exportlint.checks.device_twin import difference, export_there, rerun, tenso
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
     from torch.export import ExportedProgram
 
@@ -39,7 +37,7 @@ MOST_BAKED = 20
 _BACKWARD = "device_ready_queues_"  # torch's autograd engine starts no thread for a device that Python registers
 
 
-def run(ctx: Context, _: Callable[[CheckResult], None] | None = None) -> CheckResult:
+def run(ctx: Context) -> CheckResult:
     """Run the check. The process must be one of its own: the second device stays registered in it."""
     report = Report()
     watched = _on_the_cpu(ctx, report)

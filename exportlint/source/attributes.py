@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.source import tensors
 from exportlint.source.events import Changed
-from exportlint.source.facts import facts
 from exportlint.source.parameters import Arguments
 from exportlint.source.project import canonical
 from exportlint.source.values import (
@@ -191,11 +190,6 @@ def fields(it: Interpreter, cls: ClassEntry, arguments: Arguments) -> dict[str, 
         found.update(zip(names, arguments.positional, strict=False))
         found.update((k, v) for k, v in arguments.keywords.items() if k in found)
     return found
-
-
-def known_module(name: str) -> bool:
-    """Whether the dotted name is a class of ``torch.nn``."""
-    return name in facts().modules
 
 
 def _of_external(it: Interpreter, base: External, name: str, state: State) -> Value:

@@ -16,7 +16,6 @@ from exportlint.source.facts import facts
 from exportlint.source.files import UnreadableError
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex, index
 
-MODULE = "torch.nn.Module"
 _FRAMEWORK = frozenset({"torch", "numpy", "scipy", "functools", "typing", *sys.stdlib_module_names})
 _BUILTINS = frozenset(dir(builtins))
 _DEPTH = 12
