@@ -147,7 +147,7 @@ def test_a_tensor_that_is_given_twice_stays_one():
 def test_contents_of_each_kind(dtype, domain, kinds):
     seen = set()
 
-    @settings(QUICK, max_examples=60)
+    @settings(QUICK, max_examples=200)
     @given(st.data())
     def draw(data):
         shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=3)))
