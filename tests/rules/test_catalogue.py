@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import difflib
+import io
+import tokenize
 from typing import TYPE_CHECKING
 
 import pytest
 from cases import Case, cases
 
 from exportlint.rules import catalogue
-from exportlint.rules.base import MODES, RESULTS, Rule, Variant, outcomes, severity
+from exportlint.rules.base import MODES, RESULTS, Near, Rule, Variant, outcomes, severity
 from exportlint.source.engine import Options, lint
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 RULES = list(catalogue().values())
 PREDICTED = [r for r in RULES if r.outcomes]
+ONE_CHANGE = 3  # tokens: a name with its dot, or a pair of brackets, counts as one change
+LAYOUT = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
@@ -49,6 +54,21 @@ def test_every_predicting_rule_has_its_proof(rule: Rule) -> None:
 def test_a_rule_that_matches_declares_outcomes_and_events(rule: Rule) -> None:
     assert rule.outcomes
     assert rule.events
+
+
+def tokens(source: str) -> list[str]:
+    found = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [token.string for token in found if token.type not in LAYOUT]
+
+
+@pytest.mark.parametrize(
+    "near", [pytest.param(n, id=f"{r.code}-near-{i}") for r in RULES for i, n in enumerate(r.near)]
+)
+def test_near_misses_differ_by_one_change(near: Near) -> None:
+    bad, good = tokens(near.bad), tokens(near.good)
+    blocks = difflib.SequenceMatcher(None, bad, good, autojunk=False).get_opcodes()
+    changed = sum(max(i2 - i1, j2 - j1) for kind, i1, i2, j1, j2 in blocks if kind != "equal")
+    assert 0 < changed <= ONE_CHANGE, (near.bad, near.good)
 
 
 def test_severity_comes_from_the_modes_asked_for() -> None:

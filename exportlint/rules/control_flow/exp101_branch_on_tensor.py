@@ -94,15 +94,15 @@ RULE = Rule(
         Near(
             bad=example("""
                 def forward(self, x):
-                    while not x.norm() > 9:
-                        x = x * 2
-                    return x
+                    while not x.norm() > 2:
+                        x = x[None]
+                    return x * 2
             """),
             good=example("""
                 def forward(self, x):
-                    while not x.ndim > 2:
+                    while not x.dim() > 2:
                         x = x[None]
-                    return x
+                    return x * 2
             """),
         ),
         Near(
@@ -125,7 +125,7 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x, mask=None):
-                    if mask is not None and torch.all(mask == 1):
+                    if mask is not None and torch.all(mask):
                         mask = None
                     return x if mask is None else x * mask
                 """,
@@ -134,7 +134,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x, mask=None):
-                    if mask is not None and mask.dtype == torch.bool:
+                    if mask is not None and torch.is_floating_point(mask):
                         mask = None
                     return x if mask is None else x * mask
                 """,
@@ -145,15 +145,17 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, q, k):
-                    return q if torch.equal(q, k) else q + k
+                    return q if self.rtol is None and torch.equal(q, k) else q + k
                 """,
+                init="self.rtol = None",
                 inputs="torch.ones(2, 4), torch.ones(2, 4)",
             ),
             good=example(
                 """
                 def forward(self, q, k):
-                    return q if q.shape == k.shape else q + k
+                    return q if self.rtol is not None and torch.equal(q, k) else q + k
                 """,
+                init="self.rtol = None",
                 inputs="torch.ones(2, 4), torch.ones(2, 4)",
             ),
         ),

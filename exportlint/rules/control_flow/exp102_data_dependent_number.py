@@ -227,11 +227,11 @@ RULE = Rule(
             ),
             good=example(
                 """
-                def forward(self, x, which: int):
-                    return self.layers[which](x)
+                def forward(self, x, which):
+                    return self.layers[which.ndim](x)
                 """,
                 init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
-                inputs="torch.ones(2, 4), 1",
+                inputs="torch.ones(2, 4), torch.tensor(1)",
             ),
         ),
         Near(
@@ -253,7 +253,7 @@ RULE = Rule(
         Near(
             bad=example("""
                 def forward(self, x):
-                    return x * (1, 2, 3)[x.long().sum().item() - 8]
+                    return x * list((1, 2, 3))[x.long().sum().item() - 8]
             """),
             good=example("""
                 def forward(self, x):
@@ -264,13 +264,13 @@ RULE = Rule(
             variant="conversion",
             bad=example("""
                 def forward(self, x):
-                    label = "mean={:.2f}".format(x.mean())
+                    label = "value={:.2f}".format(x.mean())
                     return x if label else -x
             """),
             good=example("""
                 def forward(self, x):
-                    label = "rank={:.2f}".format(x.dim())
-                    return x if label != "" else -x
+                    label = "value={:.2f}".format(x.dim())
+                    return x if label else -x
             """),
         ),
         Near(
@@ -310,7 +310,7 @@ RULE = Rule(
             """),
             good=example("""
                 def forward(self, x):
-                    return x * max(1.0, x.dim())
+                    return x * max(1.0, x.mean().dim())
             """),
         ),
         Near(
@@ -325,7 +325,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x, n):
-                    return x[:, : n.item()].sum(1)
+                    return x[:, : n].sum(1)
                 """,
                 inputs="torch.ones(2, 4), torch.tensor(3)",
             ),

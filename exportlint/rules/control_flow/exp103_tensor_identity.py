@@ -45,7 +45,9 @@ RULE = Rule(
     near=(
         Near(
             bad=example("def forward(self, q, k):\n    return q.relu() if id(q) == id(k) else q + k.relu()", **_INPUTS),
-            good=example("def forward(self, q, k):\n    return q.relu() if q.ndim == 2 else q + k.relu()", **_INPUTS),
+            good=example(
+                "def forward(self, q, k):\n    return q.relu() if type(q) == type(k) else q + k.relu()", **_INPUTS
+            ),
         ),
     ),
     proof="second call",

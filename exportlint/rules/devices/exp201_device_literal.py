@@ -89,7 +89,7 @@ RULE = Rule(
             """),
             good=example("""
                 def forward(self, x):
-                    return (x.cuda() if torch.cuda.is_available() and not torch.compiler.is_compiling() else x) + 1
+                    return x.clone() + 1
             """),
         ),
         Near(

@@ -61,17 +61,17 @@ RULE = Rule(
         Near(
             bad=example(
                 """
-                def forward(self, h, lengths):
-                    return h.index_select(0, torch.arange(h.size(0))) * lengths[:, None]
+                def forward(self, x):
+                    return x + torch.arange(x.size(0))
                 """,
-                inputs="torch.ones(2, 4), torch.tensor([1, 2])",
+                inputs="torch.ones(4, 4)",
             ),
             good=example(
                 """
-                def forward(self, h, lengths):
-                    return h[torch.arange(h.size(0))] * lengths[:, None]
+                def forward(self, x):
+                    return x[torch.arange(x.size(0))]
                 """,
-                inputs="torch.ones(2, 4), torch.tensor([1, 2])",
+                inputs="torch.ones(4, 4)",
             ),
         ),
         Near(

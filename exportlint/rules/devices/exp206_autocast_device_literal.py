@@ -48,8 +48,24 @@ RULE = Rule(
     fixed=example(_BLOCK.format("x.device.type"), init=_INIT),
     near=(
         Near(
-            bad=example(_BLOCK.format('device_type="cuda"'), init=_INIT),
-            good=example(_BLOCK.format("device_type=x.device.type"), init=_INIT),
+            bad=example(
+                """
+                def forward(self, x):
+                    kind = x.device.type
+                    with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+                        return self.fc(x)
+                """,
+                init=_INIT,
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    kind = x.device.type
+                    with torch.autocast(device_type=kind, dtype=torch.bfloat16):
+                        return self.fc(x)
+                """,
+                init=_INIT,
+            ),
         ),
     ),
     proof="second device",

@@ -247,15 +247,21 @@ RULE = Rule(
         ),
         Near(
             bad=example(
-                "def forward(self, x):\n    return x * int(np.prod(x.shape))", imports="import numpy as np", **_INPUTS
+                """
+                def forward(self, x):
+                    return x * np.array(x.shape).max()
+                """,
+                imports="import numpy as np",
+                **_INPUTS,
             ),
-            good=example("def forward(self, x):\n    return x * x.numel()", **_INPUTS),
-        ),
-        Near(
-            bad=example(
-                "def forward(self, x):\n    return x * np.array(x.shape).max()", imports="import numpy as np", **_INPUTS
+            good=example(
+                """
+                def forward(self, x):
+                    return x * torch.tensor(x.shape).max()
+                """,
+                imports="import numpy as np",
+                **_INPUTS,
             ),
-            good=example("def forward(self, x):\n    return x * max(x.shape[0], 3)", **_INPUTS),
         ),
         Near(
             bad=example(
@@ -268,10 +274,20 @@ RULE = Rule(
         Near(
             variant="slice",
             bad=example(
-                "def forward(self, x):\n    return x[:4]", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+                """
+                def forward(self, x):
+                    return x[:4]
+                """,
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(7, 4)",
             ),
             good=example(
-                "def forward(self, x):\n    return x[1:-1]", inputs="torch.ones(5, 4)", inputs2="torch.ones(9, 4)"
+                """
+                def forward(self, x):
+                    return x[:, :4]
+                """,
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(7, 4)",
             ),
         ),
         Near(
@@ -306,9 +322,10 @@ RULE = Rule(
                 shapes='{"x": {0: torch.export.Dim.AUTO}}',
             ),
             good=example(
-                "def forward(self, x):\n    if x.shape[0] == 0:\n        raise ValueError('empty')\n    return x * 2",
+                "def forward(self, x):\n    return x * 2 if x.shape[0] == 0 else x",
                 inputs="torch.ones(7, 4)",
                 inputs2="torch.ones(9, 4)",
+                shapes='{"x": {0: torch.export.Dim.AUTO}}',
             ),
         ),
     ),

@@ -106,20 +106,22 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    if x.shape[1] > self.table.shape[0]:
+                    if self.fixed is not None or x.shape[1] > self.table.shape[0]:
                         self.table = torch.arange(2 * x.shape[1], device=x.device)
                     return x + self.table[: x.shape[1]]
                 """,
-                init="self.table = torch.arange(6)",
+                init="self.table = torch.arange(6)\nself.fixed = None",
                 inputs="torch.ones(2, 4)",
                 inputs2="torch.ones(2, 20)",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    table = torch.arange(2 * x.shape[1], device=x.device)
-                    return x + table[: x.shape[1]]
+                    if self.fixed is None or x.shape[1] > self.table.shape[0]:
+                        self.table = torch.arange(2 * x.shape[1], device=x.device)
+                    return x + self.table[: x.shape[1]]
                 """,
+                init="self.table = torch.arange(6)\nself.fixed = None",
                 inputs="torch.ones(2, 4)",
                 inputs2="torch.ones(2, 20)",
             ),

@@ -84,15 +84,43 @@ RULE = Rule(
     fixed=_SWITCH,
     near=(
         Near(
-            bad=_READ.replace('os.environ.get("EXAMPLE_SWITCH")', 'os.getenv("EXAMPLE_SWITCH")'),
-            good=_SWITCH.replace("self.fast = False", 'self.fast = bool(os.getenv("EXAMPLE_SWITCH_OFF"))').replace(
-                "import torch\n", "import os\n\nimport torch\n", 1
+            bad=example(
+                """
+                def forward(self, x):
+                    return x * 2 if os.environ.get("EXAMPLE_SWITCH") else x
+                """,
+                imports="import os",
+                init="self.environ = dict(os.environ)",
+                build='os.environ.pop("EXAMPLE_SWITCH", None)\nreturn Net().eval()',
+                inputs2='(os.environ.update(EXAMPLE_SWITCH="1"), torch.ones(2, 4))[1]',
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x * 2 if self.environ.get("EXAMPLE_SWITCH") else x
+                """,
+                imports="import os",
+                init="self.environ = dict(os.environ)",
+                build='os.environ.pop("EXAMPLE_SWITCH", None)\nreturn Net().eval()',
+                inputs2='(os.environ.update(EXAMPLE_SWITCH="1"), torch.ones(2, 4))[1]',
             ),
         ),
         Near(
             variant="random number",
-            bad=example("def forward(self, x):\n    return x * np.random.rand()", imports="import numpy as np"),
-            good=example("def forward(self, x):\n    return x * torch.rand(()) * 0"),
+            bad=example(
+                """
+                def forward(self, x):
+                    return x * np.random.normal(2)
+                """,
+                imports="import numpy as np",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x * np.tanh(2)
+                """,
+                imports="import numpy as np",
+            ),
         ),
     ),
     proof="surroundings",

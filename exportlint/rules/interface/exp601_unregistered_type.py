@@ -74,14 +74,21 @@ RULE = Rule(
     near=(
         Near(
             bad=example(
-                'def forward(self, batch):\n    return batch["x"] * 2',
-                imports="from collections import UserDict",
+                """
+                def forward(self, batch):
+                    return batch["x"] * 2
+                """,
+                imports="from collections import OrderedDict, UserDict",
                 above="class Batch(UserDict):\n    pass",
                 inputs="Batch(x=torch.ones(2, 4))",
             ),
             good=example(
-                'def forward(self, batch):\n    return batch["x"] * 2',
-                imports="from collections import OrderedDict",
+                """
+                def forward(self, batch):
+                    return batch["x"] * 2
+                """,
+                imports="from collections import OrderedDict, UserDict",
+                above="class Batch(UserDict):\n    pass",
                 inputs="OrderedDict(x=torch.ones(2, 4))",
             ),
         ),

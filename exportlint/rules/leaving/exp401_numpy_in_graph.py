@@ -86,35 +86,37 @@ RULE = Rule(
             variant="number",
             bad=example(
                 """
-                def forward(self, x):
+                def forward(self, x, ends):
                     path = np.zeros((2, 4), dtype=np.float32)
-                    path[0, : int(x.detach().numpy()[0, 0])] = 1.0
-                    return x + torch.from_numpy(path)
+                    path[0, : int(ends.numpy())] = 1.0
+                    return x + torch.from_numpy(path).to(x)
                 """,
                 imports="import numpy as np",
+                inputs="torch.ones(2, 4), torch.tensor(3)",
             ),
             good=example(
                 """
-                def forward(self, x):
-                    path = torch.zeros_like(x)
-                    path[0, : x[0, 0].long().item()] = 1.0
-                    return x + path
+                def forward(self, x, ends):
+                    path = np.zeros((2, 4), dtype=np.float32)
+                    path[0, : int(ends.ndim)] = 1.0
+                    return x + torch.from_numpy(path).to(x)
                 """,
                 imports="import numpy as np",
+                inputs="torch.ones(2, 4), torch.tensor(3)",
             ),
         ),
         Near(
             bad=example(
                 """
                 def forward(self, x):
-                    return torch.as_tensor(np.tanh(x))
+                    return x + torch.as_tensor(np.tanh(x))
                 """,
                 imports="import numpy as np",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x * np.tanh(4)
+                    return x + torch.as_tensor(np.tanh(4))
                 """,
                 imports="import numpy as np",
             ),

@@ -110,19 +110,42 @@ RULE = Rule(
         Near(
             variant="untraced",
             bad=example(
-                "def forward(self, x):\n    for _ in tqdm(range(3), disable=True):\n        x = x * 2\n    return x",
+                """
+                def forward(self, x):
+                    for _ in tqdm(range(3), disable=True):
+                        x = x * 2
+                    return x
+                """,
                 imports="from tqdm import tqdm",
             ),
-            good=example("def forward(self, x):\n    for _ in list(range(3)):\n        x = x * 2\n    return x"),
+            good=example(
+                """
+                def forward(self, x):
+                    for _ in sorted(range(3), reverse=True):
+                        x = x * 2
+                    return x
+                """,
+                imports="from tqdm import tqdm",
+            ),
         ),
         Near(
             variant="untraced",
             bad=example(
-                "def forward(self, x):\n    return x * LIB.abs(-8)",
+                """
+                def forward(self, x):
+                    return x * LIB.abs(-8)
+                """,
                 imports="import ctypes",
                 above='LIB = ctypes.CDLL("libc.so.6")',
             ),
-            good=example("def forward(self, x):\n    return x * abs(-8)"),
+            good=example(
+                """
+                def forward(self, x):
+                    return x * abs(-8)
+                """,
+                imports="import ctypes",
+                above='LIB = ctypes.CDLL("libc.so.6")',
+            ),
         ),
     ),
     proof="capture",

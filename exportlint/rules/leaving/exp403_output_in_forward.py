@@ -49,23 +49,39 @@ RULE = Rule(
     near=(
         Near(
             bad=example(
-                'def forward(self, x):\n    LOG.info("in %s", x.shape)\n    return x * 2',
+                """
+                def forward(self, x):
+                    say = LOG.info("in %s", x.shape)
+                    return x * 2
+                """,
                 imports="import logging",
                 above="LOG = logging.getLogger(__name__)",
             ),
             good=example(
-                "def forward(self, x):\n    return x * 2",
+                """
+                def forward(self, x):
+                    say = lambda: LOG.info("in %s", x.shape)
+                    return x * 2
+                """,
                 imports="import logging",
-                above='LOG = logging.getLogger(__name__)\nLOG.debug("loaded")',
+                above="LOG = logging.getLogger(__name__)",
             ),
         ),
         Near(
             bad=example(
-                'def forward(self, x):\n    warnings.warn("odd", stacklevel=2)\n    return x * 2',
+                """
+                def forward(self, x):
+                    warnings.warn("odd")
+                    return x * 2
+                """,
                 imports="import warnings",
             ),
             good=example(
-                'def forward(self, x):\n    if x.ndim == 5:\n        raise ValueError("odd")\n    return x * 2',
+                """
+                def forward(self, x):
+                    UserWarning("odd")
+                    return x * 2
+                """,
                 imports="import warnings",
             ),
         ),

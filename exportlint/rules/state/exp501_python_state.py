@@ -143,9 +143,9 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x):
-                    calls = CALLS
-                    calls += 1
-                    return x * calls
+                    global CALLS
+                    CALLS = 1
+                    return x * CALLS
                 """,
                 above="CALLS = 0",
             ),
@@ -154,17 +154,18 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    self.seen.append(x)
-                    return x * len(self.seen)
+                    seen = self.seen
+                    seen.append(x)
+                    return x * len(seen)
                 """,
                 init="self.seen = []",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    self.seen = []
-                    self.seen.append(x)
-                    return x * len(self.seen)
+                    seen = list(self.seen)
+                    seen.append(x)
+                    return x * len(seen)
                 """,
                 init="self.seen = []",
             ),
@@ -174,7 +175,7 @@ RULE = Rule(
                 """
                 def forward(self, x):
                     if not hasattr(self, "first"):
-                        self.register_buffer("first", x.mean(0))
+                        self.register_buffer("first", torch.clone(x[0]))
                     return x - self.first
                 """,
                 inputs="torch.ones(2, 4)",
@@ -184,7 +185,7 @@ RULE = Rule(
                 """
                 def forward(self, x):
                     if not hasattr(self, "first"):
-                        return x
+                        self.register_buffer("first", torch.zeros_like(x[0]))
                     return x - self.first
                 """,
                 inputs="torch.ones(2, 4)",
