@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from exportlint.checks.case import Inputs
 
 DEFAULT_MIN = 1  # torch treats 1 apart from other sizes, but does not refuse it
+HINT_MIN = 2  # what a program grants of a dimension of which nobody says how small it may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ def inferred(model: torch.nn.Module, inputs: Inputs, second: Inputs) -> Contract
     if first_spec == second_spec:
         for index, (a, b) in enumerate(zip(first_flat, second_flat, strict=True)):
             if hasattr(a, "shape") and hasattr(b, "shape") and len(a.shape) == len(b.shape):
-                asked[index] = {d: Ask() for d in range(len(a.shape)) if a.shape[d] != b.shape[d]}
+                pairs = list(enumerate(zip(a.shape, b.shape, strict=True)))
+                asked[index] = {d: Ask("", min(HINT_MIN, *sizes)) for d, sizes in pairs if sizes[0] != sizes[1]}
     leaves = _leaves(_named(model, inputs), {}, inputs)
     return Contract(
         tuple(Leaf(leaf.index, leaf.words, leaf.source, leaf.shape, asked.get(leaf.index, {})) for leaf in leaves)
@@ -180,9 +182,10 @@ def _ask(dim: Any) -> Ask | None:
     if hasattr(dim, "root"):  # a derived dimension such as 2 * batch: as wide as its root allows
         return Ask(str(dim.__name__))
     minimum, maximum = getattr(dim, "min", None), getattr(dim, "max", None)
+    name = str(getattr(dim, "__name__", ""))  # a hint has none
     return Ask(
-        str(getattr(dim, "__name__", "")),
-        max(DEFAULT_MIN, int(minimum)) if minimum is not None else DEFAULT_MIN,
+        name,
+        max(DEFAULT_MIN, int(minimum)) if minimum is not None else DEFAULT_MIN if name else HINT_MIN,
         int(maximum) if isinstance(maximum, int) and maximum < 2**31 else None,
     )
 

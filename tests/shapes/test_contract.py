@@ -60,7 +60,7 @@ ASK = Ask("batch", 2, 64)
         ({0: Dim("n")}, {0: Ask("n", 1, None)}),
         ({0: Dim("n", min=0)}, {0: Ask("n", 1, None)}),
         ({0: Dim("n", max=9), 1: Dim("m", min=3)}, {0: Ask("n", 1, 9), 1: Ask("m", 3, None)}),
-        ({0: Dim.AUTO, 1: Dim.DYNAMIC}, {0: Ask(), 1: Ask()}),
+        ({0: Dim.AUTO, 1: Dim.DYNAMIC}, {0: Ask("", 2), 1: Ask("", 2)}),
         ({0: Dim.AUTO(min=2, max=7)}, {0: Ask("", 2, 7)}),
         ({0: Dim.STATIC, 1: None}, {}),
         ({0: 4}, {}),
@@ -193,3 +193,10 @@ def test_granted_ranges_and_relations():
     (symbol,) = first.free_symbols
     assert first == 2 * symbol
     assert found.ranges[symbol] == (2, 32)
+
+
+@pytest.mark.parametrize(("first", "second", "smallest"), [(3, 5, 2), (1, 3, 1), (4, 1, 1)])
+def test_sizes_of_one_are_asked_for_where_an_example_has_one(first, second, smallest):
+    """torch treats 1 apart and grants sizes from 2 on; nobody said otherwise."""
+    contract = inferred(Model(), ((torch.ones(first, 3),), {}), ((torch.ones(second, 3),), {}))
+    assert contract.leaves[0].asked == {0: Ask("", smallest)}
