@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,18 @@ class Predictor:
             lines: Lines that ran, by file as findings name it.
 
         Returns:
-            Predictions inside functions of which a line ran, and outside of functions; of libraries those on lines
-            that ran only.
+            Predictions inside functions of which a line ran, and outside of functions; those in other functions as
+            information. Of libraries those on lines that ran only.
         """
         self._lint(lines)
-        return [f for file in lines for f in self._by_file.get(file, ()) if self._concerns(f, file, lines[file])]
+        found = []
+        for file, ran in lines.items():
+            for finding in self._by_file.get(file, ()):
+                if self._concerns(finding, file, ran):
+                    found.append(finding)
+                elif not finding.library:  # about a part of the file that this case does not run
+                    found.append(dataclasses.replace(finding, severity="info"))
+        return found
 
     def notes(self, files: Iterable[str]) -> tuple[str, ...]:
         """What of the project's files among these the linter could not analyse."""

@@ -51,7 +51,7 @@ RULE = Rule(
         ),
     ),
     proof="second call",
-    observed_by=(Observer(check="parity"),),
+    observed_by=(Observer(check="shapes"),),
     events=(Identified,),
     match=match,
 )

@@ -87,7 +87,7 @@ RULE = Rule(
         ),
     ),
     proof="capture",
-    observed_by=(Observer(check="compile"),),
+    observed_by=(Observer(check="capture", mode="compile"),),
     events=(Called,),
     match=match,
 )

@@ -194,7 +194,7 @@ RULE = Rule(
         ),
     ),
     proof="second call",
-    observed_by=(Observer(check="state"), Observer(check="parity")),
+    observed_by=(Observer(check="state"),),
     events=(Carried,),
     match=match,
 )
