@@ -296,6 +296,8 @@ def _advice(entries: Iterable[Entry]) -> list[Advice]:
 def _why_it_does_not_count(finding: Finding) -> str:
     if finding.library:
         return ", predicted in a library"
+    if finding.verdict == "not_exercised":
+        return ", predicted and not exercised"
     return ", predicted and refuted" if finding.verdict == "refuted" else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,12 +47,23 @@ def remarks(result: CaseResult, notes: Iterable[str]) -> str:
     """
     name = one_line(visible(result.name), 200)
     lines = [f"{name}: {text}" for check in map(_printable, result.checks) for text in _remark(check)]
-    for advice in _view(result).advice:
+    for advice in _view(_of_this_case(result)).advice:
         places = ", ".join(advice.places[:PLACES])
         more = len(advice.places) - PLACES
         rest = f" and {counted(more, 'more file')}" if more > 0 else ""
         lines.append(f"{name}: info {advice.title}: {advice.summary} ({places}{rest})")
     return "\n".join([*lines, *(one_line(visible(note)) for note in notes)])
+
+
+def _of_this_case(result: CaseResult) -> CaseResult:
+    """The case without predictions about other parts of its file, which its test does not run."""
+    checks = (
+        dataclasses.replace(
+            check, findings=tuple(f for f in check.findings if f.counts or f.verdict != "not_exercised")
+        )
+        for check in result.checks
+    )
+    return dataclasses.replace(result, checks=tuple(checks))
 
 
 def _headline(result: CaseResult, red: list[CheckResult], entries: list[Entry]) -> str:
