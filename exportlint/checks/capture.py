@@ -97,12 +97,10 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         place = blame.place_of(error)
         rule, message = "EXP004", "the program cannot run the example that it was captured from"
         return _failed((blame.finding(rule, message, place, evidence=blame.words(error)),))
-    tolerance = ctx.tolerance
-    limits = {"rtol": tolerance.rtol, "atol": tolerance.atol} if tolerance else {}
-    difference = compare(ctx.expected(), actual, **limits)
+    difference = compare(ctx.expected(), actual, **ctx.tolerance)
     if difference is not None:
         return _differs(ctx, program, difference)
-    difference = compare(ctx.inputs_after, inputs, **limits)
+    difference = compare(ctx.inputs_after, inputs, **ctx.tolerance)
     if difference is not None:
         message = "the eager model changes its inputs, and the program does not change them alike"
         evidence = str(difference).replace("output", "input", 1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-    from exportlint.checks.case import Inputs, ModelCase, Tolerance
+    from exportlint.checks.case import Inputs, ModelCase
     from exportlint.findings import CheckResult, Finding
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract
@@ -97,9 +97,10 @@ class Context:
         return self.case.dynamic_shapes
 
     @property
-    def tolerance(self) -> Tolerance | None:
-        """The tolerance that the case asks for, if any."""
-        return self.case.tolerance
+    def tolerance(self) -> dict[str, float]:
+        """The tolerance that the case asks for, as `exportlint.parity.compare.compare` takes it; empty for none."""
+        asked = self.case.tolerance
+        return {} if asked is None else {"rtol": asked.rtol, "atol": asked.atol}
 
     def stage(self, name: str) -> None:
         """Say what is done next."""

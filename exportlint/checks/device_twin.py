@@ -30,8 +30,7 @@ def tensors(result: Any) -> list[torch.Tensor]:
 
 def difference(ctx: Context, expected: Any, actual: Any) -> Difference | None:
     """The first difference of two results beyond the case's tolerance."""
-    rtol, atol = (ctx.tolerance.rtol, ctx.tolerance.atol) if ctx.tolerance else (None, None)
-    return compare(expected, actual, rtol=rtol, atol=atol)
+    return compare(expected, actual, **ctx.tolerance)
 
 
 def export_there(ctx: Context, report: Report) -> ExportedProgram | None:

@@ -57,11 +57,10 @@ def run(ctx: Context) -> CheckResult:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         return _not_saved(ctx, error)
-    tolerance = ctx.tolerance
     record = {
         "inputs": [_plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
         "expected": [_plain(leaf) for leaf in pytree.tree_leaves(expected)],
-        "tolerance": {"rtol": tolerance.rtol, "atol": tolerance.atol} if tolerance else {},
+        "tolerance": ctx.tolerance,
         "classes": [described for cls in _input_classes(ctx) if (described := _described(cls))],
     }
     torch.save(record, ctx.path(CALL))

@@ -144,10 +144,7 @@ class Subject:
         return self._difference(difference, inputs, said, sizes)
 
     def _compare(self, expected: Any, actual: Any) -> Difference | None:
-        tolerance = self.ctx.tolerance
-        if tolerance is None:
-            return compare(expected, actual)
-        return compare(expected, actual, rtol=tolerance.rtol, atol=tolerance.atol)
+        return compare(expected, actual, **self.ctx.tolerance)
 
     def _failure(self, error: Exception, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> FaultError | None:
         """The program refuses a call, or fails in it."""

@@ -104,10 +104,7 @@ class Inquiry:
 
     def compare(self, expected: Any, actual: Any) -> Difference | None:
         """The first difference between two results, within the case's tolerance."""
-        tolerance = self.ctx.tolerance
-        if tolerance is None:
-            return compare(expected, actual)
-        return compare(expected, actual, rtol=tolerance.rtol, atol=tolerance.atol)
+        return compare(expected, actual, **self.ctx.tolerance)
 
     def _watched(self) -> Any:
         """What the first call of a fresh model returns; its lines and reads are noted."""
