@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import divergence
 from exportlint.checks.context import ModelError, NotCapturedError, call
+from exportlint.checks.device_twin import tensors
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding] | None:
     from exportlint.devices.program import canonical, unlike
 
     model, inputs = ctx.build(), ctx.example()
-    if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *_tensors(inputs))):
+    if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *tensors(inputs))):
         return None
     model, inputs = model.to(torch.bfloat16), _cast(inputs)
     ctx.stage("export in bfloat16")
@@ -176,12 +177,6 @@ def _names(node: torch.fx.Node) -> str:
     from exportlint.devices.program import of_dtypes
 
     return ", ".join(str(dtype).removeprefix("torch.") for dtype in of_dtypes(node))
-
-
-def _tensors(inputs: Inputs) -> list[torch.Tensor]:
-    from exportlint.devices.kept import tensors_in
-
-    return list(tensors_in(inputs))
 
 
 def _cast(inputs: Inputs) -> Inputs:
