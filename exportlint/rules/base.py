@@ -92,7 +92,7 @@ def _release(words: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """Two examples that differ by as little as can be, on either side of the hazard's edge."""
+    """Two examples that differ by one token of Python, on either side of the hazard's edge."""
 
     bad: str
     good: str

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 RULES = list(catalogue().values())
 PREDICTED = [r for r in RULES if r.outcomes]
-ONE_CHANGE = 3  # tokens: a name with its dot, or a pair of brackets, counts as one change
 LAYOUT = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER)
 
 
@@ -64,11 +63,12 @@ def tokens(source: str) -> list[str]:
 @pytest.mark.parametrize(
     "near", [pytest.param(n, id=f"{r.code}-near-{i}") for r in RULES for i, n in enumerate(r.near)]
 )
-def test_near_misses_differ_by_one_change(near: Near) -> None:
+def test_near_misses_differ_by_one_token(near: Near) -> None:
+    """One token of Python's own tokenizer is changed, inserted or deleted; layout and comments do not count."""
     bad, good = tokens(near.bad), tokens(near.good)
     blocks = difflib.SequenceMatcher(None, bad, good, autojunk=False).get_opcodes()
     changed = sum(max(i2 - i1, j2 - j1) for kind, i1, i2, j1, j2 in blocks if kind != "equal")
-    assert 0 < changed <= ONE_CHANGE, (near.bad, near.good)
+    assert changed == 1, [(bad[i1:i2], good[j1:j2]) for kind, i1, i2, j1, j2 in blocks if kind != "equal"]
 
 
 def test_severity_comes_from_the_modes_asked_for() -> None:

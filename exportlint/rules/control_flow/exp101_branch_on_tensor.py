@@ -111,14 +111,16 @@ RULE = Rule(
                 def forward(self, x):
                     return x + 1 if self.on else x
                 """,
-                init="self.on = torch.tensor(True)",
+                imports="from torch import tensor",
+                init="self.on = tensor(True)",
             ),
             good=example(
                 """
                 def forward(self, x):
                     return x + 1 if self.on else x
                 """,
-                init="self.on = bool(torch.tensor(True))",
+                imports="from torch import tensor",
+                init="self.on = bool(True)",
             ),
         ),
         Near(

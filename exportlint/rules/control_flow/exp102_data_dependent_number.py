@@ -220,7 +220,7 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x, which):
-                    return self.layers[which](x)
+                    return self.layers[which.max()](x)
                 """,
                 init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
                 inputs="torch.ones(2, 4), torch.tensor(1)",
@@ -228,7 +228,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x, which):
-                    return self.layers[which.ndim](x)
+                    return self.layers[which.dim()](x)
                 """,
                 init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
                 inputs="torch.ones(2, 4), torch.tensor(1)",
@@ -251,14 +251,20 @@ RULE = Rule(
             """),
         ),
         Near(
-            bad=example("""
+            bad=example(
+                """
                 def forward(self, x):
                     return x * list((1, 2, 3))[x.long().sum().item() - 8]
-            """),
-            good=example("""
+                """,
+                imports="from torch import tensor",
+            ),
+            good=example(
+                """
                 def forward(self, x):
-                    return x * torch.tensor((1, 2, 3))[x.long().sum().item() - 8]
-            """),
+                    return x * tensor((1, 2, 3))[x.long().sum().item() - 8]
+                """,
+                imports="from torch import tensor",
+            ),
         ),
         Near(
             variant="conversion",
@@ -325,7 +331,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x, n):
-                    return x[:, : n].sum(1)
+                    return x[:, : abs(n)].sum(1)
                 """,
                 inputs="torch.ones(2, 4), torch.tensor(3)",
             ),

@@ -44,9 +44,21 @@ RULE = Rule(
     ),
     near=(
         Near(
-            bad=example("def forward(self, q, k):\n    return q.relu() if id(q) == id(k) else q + k.relu()", **_INPUTS),
+            bad=example(
+                """
+                def forward(self, q, k):
+                    key = id
+                    return q.relu() if key(q) == key(k) else q + k.relu()
+                """,
+                **_INPUTS,
+            ),
             good=example(
-                "def forward(self, q, k):\n    return q.relu() if type(q) == type(k) else q + k.relu()", **_INPUTS
+                """
+                def forward(self, q, k):
+                    key = type
+                    return q.relu() if key(q) == key(k) else q + k.relu()
+                """,
+                **_INPUTS,
             ),
         ),
     ),

@@ -93,14 +93,20 @@ RULE = Rule(
             """),
         ),
         Near(
-            bad=example("""
+            bad=example(
+                """
                 def forward(self, x):
-                    return x + torch.full((4,), 0.5, device=torch.device("cpu"))
-            """),
-            good=example("""
+                    return x + ones(4, device=torch.device("cpu"))
+                """,
+                imports="from torch import ones, tensor",
+            ),
+            good=example(
+                """
                 def forward(self, x):
-                    return x + torch.full((), 0.5, device=torch.device("cpu"))
-            """),
+                    return x + tensor(4, device=torch.device("cpu"))
+                """,
+                imports="from torch import ones, tensor",
+            ),
         ),
         Near(
             bad=example("""

@@ -62,14 +62,16 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    return x + torch.arange(x.size(0))
+                    rows = torch.arange(x.size(0))
+                    return x[rows] + rows
                 """,
                 inputs="torch.ones(4, 4)",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x[torch.arange(x.size(0))]
+                    rows = torch.arange(x.size(0))
+                    return x[rows] + x
                 """,
                 inputs="torch.ones(4, 4)",
             ),
@@ -77,21 +79,25 @@ RULE = Rule(
         Near(
             bad=example("""
                 def forward(self, x):
-                    return x + torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x.dtype)
+                    kind = x.dtype
+                    return x + torch.tensor([1.0, 2.0, 3.0, 4.0]).to(kind)
             """),
             good=example("""
                 def forward(self, x):
+                    kind = x.dtype
                     return x + torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x)
             """),
         ),
         Near(
             bad=example("""
                 def forward(self, x):
-                    return x + torch.FloatTensor(4).zero_()
+                    made = torch.FloatTensor(4).zero_()
+                    return x + made.sin()
             """),
             good=example("""
                 def forward(self, x):
-                    return x + x.new_empty(4).zero_()
+                    made = torch.FloatTensor(4).zero_()
+                    return x + x.sin()
             """),
         ),
     ),

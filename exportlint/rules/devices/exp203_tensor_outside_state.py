@@ -97,27 +97,33 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    return x - MEAN.to(dtype=x.dtype)
+                    return x - MEAN.to(x.dtype)
                 """,
                 above="MEAN = torch.tensor([0.1, 0.2, 0.3, 0.4])",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x - MEAN.to(device=x.device)
+                    return x - MEAN.to(x.device)
                 """,
                 above="MEAN = torch.tensor([0.1, 0.2, 0.3, 0.4])",
             ),
         ),
         Near(
-            bad=example("""
-                def forward(self, x, offset=torch.ones(4)):
+            bad=example(
+                """
+                def forward(self, x, offset=ones(4)):
                     return x + offset
-            """),
-            good=example("""
-                def forward(self, x, offset=torch.ones(())):
+                """,
+                imports="from torch import ones, tensor",
+            ),
+            good=example(
+                """
+                def forward(self, x, offset=tensor(4)):
                     return x + offset
-            """),
+                """,
+                imports="from torch import ones, tensor",
+            ),
         ),
     ),
     proof="second device",

@@ -229,8 +229,8 @@ RULE = Rule(
     ),
     near=(
         Near(
-            bad=example("def forward(self, x):\n    return sum(row for row in x)", **_INPUTS),
-            good=example("def forward(self, x):\n    return sum(row for row in x.T)", **_INPUTS),
+            bad=example("def forward(self, x):\n    return sum(row for row in x.relu())", **_INPUTS),
+            good=example("def forward(self, x):\n    return sum(row for row in x.t())", **_INPUTS),
         ),
         Near(
             bad=example("def forward(self, x):\n    return torch.stack(x.unbind(0))", **_INPUTS),
@@ -249,26 +249,30 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    return x * np.array(x.shape).max()
+                    return x * array(x.shape).max()
                 """,
-                imports="import numpy as np",
+                imports="from numpy import array\nfrom torch import tensor",
                 **_INPUTS,
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x * torch.tensor(x.shape).max()
+                    return x * tensor(x.shape).max()
                 """,
-                imports="import numpy as np",
+                imports="from numpy import array\nfrom torch import tensor",
                 **_INPUTS,
             ),
         ),
         Near(
             bad=example(
-                "def forward(self, x):\n    return x.reshape(3, 2, 2) * 2", inputs="torch.ones(3, 4)", shapes=_FIRST
+                "def forward(self, x):\n    n = x.shape[0]\n    return x.reshape(3, 2, 2) * 2",
+                inputs="torch.ones(3, 4)",
+                shapes=_FIRST,
             ),
             good=example(
-                "def forward(self, x):\n    return x.reshape(-1, 2, 2) * 2", inputs="torch.ones(3, 4)", shapes=_FIRST
+                "def forward(self, x):\n    n = x.shape[0]\n    return x.reshape(n, 2, 2) * 2",
+                inputs="torch.ones(3, 4)",
+                shapes=_FIRST,
             ),
         ),
         Near(
@@ -276,6 +280,7 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
+                    y = x.T
                     return x[:4]
                 """,
                 inputs="torch.ones(3, 4)",
@@ -284,7 +289,8 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x):
-                    return x[:, :4]
+                    y = x.T
+                    return y[:4]
                 """,
                 inputs="torch.ones(3, 4)",
                 inputs2="torch.ones(7, 4)",
@@ -297,7 +303,7 @@ RULE = Rule(
                 inputs2="torch.ones(9, 4)",
             ),
             good=example(
-                "def forward(self, x):\n    return x * 2 if x.shape[0] * 2 % 2 == 0 else x",
+                "def forward(self, x):\n    return x * 2 if x.shape[1] % 2 == 0 else x",
                 inputs="torch.ones(6, 4)",
                 inputs2="torch.ones(9, 4)",
             ),

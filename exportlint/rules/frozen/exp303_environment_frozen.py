@@ -110,16 +110,16 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    return x * np.random.normal(2)
+                    return x * normal(2)
                 """,
-                imports="import numpy as np",
+                imports="from numpy import tanh\nfrom numpy.random import normal",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x * np.tanh(2)
+                    return x * tanh(2)
                 """,
-                imports="import numpy as np",
+                imports="from numpy import tanh\nfrom numpy.random import normal",
             ),
         ),
     ),

@@ -81,6 +81,7 @@ RULE = Rule(
                 imports="from collections import OrderedDict, UserDict",
                 above="class Batch(UserDict):\n    pass",
                 inputs="Batch(x=torch.ones(2, 4))",
+                inputs2="*inputs()",
             ),
             good=example(
                 """
@@ -90,6 +91,7 @@ RULE = Rule(
                 imports="from collections import OrderedDict, UserDict",
                 above="class Batch(UserDict):\n    pass",
                 inputs="OrderedDict(x=torch.ones(2, 4))",
+                inputs2="*inputs()",
             ),
         ),
     ),

@@ -50,18 +50,22 @@ RULE = Rule(
     near=(
         Near(
             bad=example(
-                "def forward(self, x):\n    return x + self.code", init="self.code = nn.Parameter(torch.ones(4))"
+                "def forward(self, x):\n    return x + next(self.parameters())",
+                init="self.code = nn.Parameter(torch.ones(4))",
             ),
             good=example(
-                "def forward(self, x):\n    return x + self.node", init="self.node = nn.Parameter(torch.ones(4))"
+                "def forward(self, x):\n    return x + next(self.parameters())",
+                init="self.node = nn.Parameter(torch.ones(4))",
             ),
         ),
         Near(
             bad=example(
-                "def forward(self, x):\n    return x + self.meta", init='self.register_buffer("meta", torch.ones(4))'
+                "def forward(self, x):\n    return x + next(self.buffers())",
+                init='self.register_buffer("meta", torch.ones(4))',
             ),
             good=example(
-                "def forward(self, x):\n    return x + self.data", init='self.register_buffer("data", torch.ones(4))'
+                "def forward(self, x):\n    return x + next(self.buffers())",
+                init='self.register_buffer("data", torch.ones(4))',
             ),
         ),
     ),

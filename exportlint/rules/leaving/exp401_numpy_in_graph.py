@@ -98,7 +98,7 @@ RULE = Rule(
                 """
                 def forward(self, x, ends):
                     path = np.zeros((2, 4), dtype=np.float32)
-                    path[0, : int(ends.ndim)] = 1.0
+                    path[0, : int(ends.dim())] = 1.0
                     return x + torch.from_numpy(path).to(x)
                 """,
                 imports="import numpy as np",

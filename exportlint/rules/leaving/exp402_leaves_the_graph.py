@@ -112,7 +112,7 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    for _ in tqdm(range(3), disable=True):
+                    for _ in tqdm(range(3)):
                         x = x * 2
                     return x
                 """,
@@ -121,7 +121,7 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x):
-                    for _ in sorted(range(3), reverse=True):
+                    for _ in sorted(range(3)):
                         x = x * 2
                     return x
                 """,
@@ -135,15 +135,15 @@ RULE = Rule(
                 def forward(self, x):
                     return x * LIB.abs(-8)
                 """,
-                imports="import ctypes",
+                imports="import ctypes\nimport operator",
                 above='LIB = ctypes.CDLL("libc.so.6")',
             ),
             good=example(
                 """
                 def forward(self, x):
-                    return x * abs(-8)
+                    return x * operator.abs(-8)
                 """,
-                imports="import ctypes",
+                imports="import ctypes\nimport operator",
                 above='LIB = ctypes.CDLL("libc.so.6")',
             ),
         ),

@@ -51,19 +51,23 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    say = LOG.info("in %s", x.shape)
+                    if self.verbose:
+                        LOG.info("in %s", x.shape)
                     return x * 2
                 """,
                 imports="import logging",
+                init="self.verbose = True",
                 above="LOG = logging.getLogger(__name__)",
             ),
             good=example(
                 """
                 def forward(self, x):
-                    say = lambda: LOG.info("in %s", x.shape)
+                    if self.verbose:
+                        LOG.info("in %s", x.shape)
                     return x * 2
                 """,
                 imports="import logging",
+                init="self.verbose = False",
                 above="LOG = logging.getLogger(__name__)",
             ),
         ),
@@ -71,10 +75,10 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    warnings.warn("odd")
+                    warn("odd")
                     return x * 2
                 """,
-                imports="import warnings",
+                imports="from warnings import warn",
             ),
             good=example(
                 """
@@ -82,7 +86,7 @@ RULE = Rule(
                     UserWarning("odd")
                     return x * 2
                 """,
-                imports="import warnings",
+                imports="from warnings import warn",
             ),
         ),
     ),

@@ -66,10 +66,8 @@ RULE = Rule(
     fixed=example(_FORWARD.format("fixed"), above=_FIXED),
     near=(
         Near(
-            bad=example(_FORWARD.format("near_bad"), above=_OPERATOR.format(name="near_bad", key="CPU")),
-            good=example(
-                _FORWARD.format("near_good"), above=_OPERATOR.format(name="near_good", key="CompositeImplicitAutograd")
-            ),
+            bad=example(_FORWARD.format("near"), above=_OPERATOR.format(name="near", key="CPU")),
+            good=example(_FORWARD.format("near"), above=_OPERATOR.format(name="near", key="CompositeImplicitAutograd")),
         ),
     ),
     proof="capture",

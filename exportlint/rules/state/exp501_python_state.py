@@ -154,7 +154,7 @@ RULE = Rule(
             bad=example(
                 """
                 def forward(self, x):
-                    seen = self.seen
+                    mine, seen = [], self.seen
                     seen.append(x)
                     return x * len(seen)
                 """,
@@ -163,8 +163,8 @@ RULE = Rule(
             good=example(
                 """
                 def forward(self, x):
-                    seen = list(self.seen)
-                    seen.append(x)
+                    mine, seen = [], self.seen
+                    mine.append(x)
                     return x * len(seen)
                 """,
                 init="self.seen = []",
