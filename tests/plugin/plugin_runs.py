@@ -91,7 +91,7 @@ def write(folder: Path, tests: str) -> None:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
 
 
 def run(folder: Path, tests: str, *arguments: str) -> Run:

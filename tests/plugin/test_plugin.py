@@ -73,8 +73,8 @@ def test_nothing_costly_is_imported_before_a_model_is_checked(repository, argume
 
 
 def test_a_repository_collects_the_same_tests_with_and_without_the_plugin(repository):
-    with_plugin = repository.runpytest_subprocess("--collect-only", "-q")
-    without = repository.runpytest_subprocess("--collect-only", "-q", "-p", "no:exportlint")
+    with_plugin = repository.runpytest_subprocess("--collect-only", "-q", "-p", "no:randomly")
+    without = repository.runpytest_subprocess("--collect-only", "-q", "-p", "no:randomly", "-p", "no:exportlint")
     ids = [line for line in with_plugin.outlines if "::" in line]
     assert ids == [
         "test_old.py::TestOld::test_size[1]",
