@@ -34,6 +34,7 @@ _NEEDED = (
     "_C._acc.register_python_privateuseone_device_guard",
     "_C._get_privateuse1_backend_name",
     "_C._jit_get_all_schemas",
+    "_C._dispatch_has_kernel_for_dispatch_key",
     "_C._ExcludeDispatchKeyGuard",
     "_C.DisableTorchFunctionSubclass",
     "_C._disabled_torch_function_impl",
@@ -160,7 +161,9 @@ def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]
             with contextlib.suppress(RuntimeError):
                 aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
     for name, kernel in meta_kernels.items():
-        aten.impl(name, kernel, "Meta")
+        # torch refuses, in some releases, to replace a kernel that was registered from Python
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            aten.impl(name, kernel, "Meta")
     for name in _LOWER_PRECISION:
         op = operator.attrgetter(name if "." in name else f"{name}.default")(torch.ops.aten)
         aten.impl(op, functools.partial(_call_in_lower_precision, op), "AutocastPrivateUse1")

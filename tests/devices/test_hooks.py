@@ -41,3 +41,30 @@ def test_a_failing_self_test_leaves_no_device():
             second_device()
 
     in_fork(failing)
+
+
+def test_kernels_that_torch_has_stay():
+    """Some releases refuse to replace one that was registered from Python."""
+
+    def refusing():
+        from exportlint.devices import kernels, second_device
+
+        impl = torch.library.Library.impl
+
+        def strict(self, name, function, key="", **kwargs):
+            full = f"{self.ns}/{getattr(name, '_name', name).split('::')[-1]}/{key}"
+            assert key != "Meta" or full not in torch.library._impls, full
+            impl(self, name, function, key, **kwargs)
+
+        torch.library.Library.impl = strict
+        device = second_device()
+        assert all(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{n}", "Meta") for n in kernels.META_KERNELS)
+        x = torch.ones(2, 3, 4)
+        with torch.no_grad():
+            return [
+                torch.allclose(net.to(device)(x.to(device))[0].cpu(), expected)
+                for net in (torch.nn.LSTM(4, 5), torch.nn.GRU(4, 5))
+                for expected in [net(x)[0]]
+            ]
+
+    assert in_fork(refusing) == [True, True]
