@@ -76,6 +76,7 @@ class ModelCase:
         expected_failures: Reason by name of check. A failure of that check is reported but changes no exit status; a
             pass is reported as a failure, so that the list stays true.
         tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the dtype.
+        about: A function that says how the case was made, where nobody wrote it down; reports show it.
 
     Raises:
         TypeError: When an argument is of the wrong kind.
@@ -93,6 +94,7 @@ class ModelCase:
     value_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
     expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     tolerance: Tolerance | None = field(default=None, kw_only=True)
+    about: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not callable(self.model):

@@ -56,7 +56,14 @@ def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
         emit({"check": name})
         result = run_check(name, ctx) if runs else does_not_run(name)
         runs = runs and RAN_NOT not in result.notes
-        emit({"result": msgspec.to_builtins(result)})
+        emit({"result": msgspec.to_builtins(_told(result, case) if name == settings.checks[0] and runs else result)})
+
+
+def _told(result: CheckResult, case: ModelCase) -> CheckResult:
+    """The result with how the case was made, where nobody wrote the case down."""
+    if case.about is None:
+        return result
+    return dataclasses.replace(result, notes=(*result.notes, case.about()))
 
 
 NEEDED = frozenset({"hypothesis"})  # beside torch, without which there is no worker

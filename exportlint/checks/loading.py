@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exportlint import zoo
 from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class TargetError(Exception):
 
 
 def cases_of(target: str) -> list[ModelCase]:
-    """The model cases of ``file.py``, ``file.py:name``, ``package.module`` or ``package.module:name``.
+    """The model cases of ``file.py``, ``file.py:name``, ``package.module``, ``package.module:name`` or ``hf:name``.
 
     They are the `ModelCase` objects and decorated factories of the module, else those of the plain convention:
     ``build()``, ``inputs()`` and optionally ``kwargs()``, ``inputs2()`` and ``DYNAMIC_SHAPES``.
@@ -28,6 +29,11 @@ def cases_of(target: str) -> list[ModelCase]:
     Raises:
         TargetError: When the module cannot be imported, or holds no such case.
     """
+    if zoo.is_specification(target):
+        try:
+            return zoo.cases(target)
+        except zoo.ZooError as error:
+            raise TargetError(str(error)) from error
     source, name = split(target)
     module = _import(source)
     cases = [part for case in _declared(module) for part in case.expand()]

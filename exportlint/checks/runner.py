@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from exportlint import joining
+from exportlint import joining, zoo
 from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.isolation import fork, inline
@@ -77,6 +77,8 @@ class NamedCase:
     @property
     def label(self) -> str:
         """A TARGET that stands for the case: ``path/file.py``, with its name where the file holds others too."""
+        if zoo.is_specification(self.target):
+            return self.target
         source, chosen = loading.split(self.target)
         return source if self.alone and chosen is None else f"{source}:{self.name}"
 
@@ -162,7 +164,7 @@ class Runner:
                 _kill_group(process)
 
     def list_cases(self, target: str) -> list[NamedCase]:
-        """The cases of a file or module.
+        """The cases of a file or module, or those that ``hf:NAME`` and the like stand for.
 
         Raises:
             LoadError: When it cannot be imported, or holds no case.
@@ -175,6 +177,8 @@ class Runner:
         if ending.how != "done":
             words = results.last_words(ending.output)
             raise LoadError(f"{target} cannot be loaded: its process {ending.words}" + (f": {words}" if words else ""))
+        if zoo.is_specification(target):  # a name with wildcards becomes one target for each model
+            return [NamedCase(case["name"], case["name"], case["expected"], alone=True) for case in heard.cases]
         alone = len(heard.cases) == 1
         return [NamedCase(target, case["name"], case["expected"], alone) for case in heard.cases]
 

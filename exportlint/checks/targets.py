@@ -7,6 +7,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+from exportlint import zoo
+
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 HINT = re.compile(rb"\bModelCase\b|\bexport_case\b|^(?:def build\b|build *=)", re.MULTILINE)
 
@@ -18,13 +20,20 @@ class MissingTargetError(Exception):
 def expand(target: str) -> list[str]:
     """The files or modules, each with its case's name where one was given, that a TARGET stands for.
 
-    A folder stands for its files, and those of its subfolders, that hold model cases by the look of their text.
+    A folder stands for its files, and those of its subfolders, that hold model cases by the look of their text. The
+    models that ``hf:NAME`` and the like stand for are listed in a worker, since their library has to be imported.
 
     Raises:
         MissingTargetError: When there is no such file or module, or no model case in the folder.
     """
     if not target.strip():
         raise MissingTargetError(f"{target!r} is no target")
+    if zoo.is_specification(target):
+        try:
+            zoo.require(target)
+        except zoo.ZooError as error:
+            raise MissingTargetError(str(error)) from error
+        return [target]
     path = Path(target)
     if path.is_dir():
         files = [str(file) for file in _python_files(path) if _may_hold_cases(file)]

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from exportlint.findings import CaseResult, Readiness, TargetError
 
 
-def _names(known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None) -> Callable[..., tuple[str, ...]]:
+def names_option(
+    known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None
+) -> Callable[..., tuple[str, ...]]:
     """A click callback for a list of names separated by commas; all of them by default."""
 
     def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -77,11 +79,11 @@ MOST_SECONDS = 1e7
     help="Write the report here; the suffix (.json, .md, .html) is the format. May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--checks", callback=_names(CHECKS, "check"), metavar="NAMES",
+    "--checks", callback=names_option(CHECKS, "check"), metavar="NAMES",
     help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
 )  # fmt: skip
 @click.option(
-    "--devices", callback=_names(DEVICES, "device", ("second",)), metavar="NAMES",
+    "--devices", callback=names_option(DEVICES, "device", ("second",)), metavar="NAMES",
     help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, which needs no "
     "hardware.",
 )  # fmt: skip

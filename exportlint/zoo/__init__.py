@@ -1,0 +1,95 @@
+"""Model cases of well-known model libraries: small configs, random weights, never a download.
+
+Each source is one module with ``names()`` and ``build(name)``. A specification reads ``source:name``; the name may hold
+wildcards. Importing this package imports no torch and no model library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import functools
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from exportlint.checks.case import ModelCase
+
+# The sources, each with the package that it takes its models from.
+SOURCES = {"hf": "transformers", "timm": "timm", "torchvision": "torchvision"}
+WILDCARDS = frozenset("*?[")
+
+
+class ZooError(Exception):
+    """A specification names nothing that can be built here; the message is one line, fit for a user."""
+
+
+def is_specification(target: str) -> bool:
+    """Whether a TARGET names models of a library, by its look."""
+    return target.partition(":")[0] in SOURCES and ":" in target
+
+
+def require(target: str) -> None:
+    """Look whether the library of a specification is there, without importing it.
+
+    Raises:
+        ZooError: When it is not installed, or no name is given.
+    """
+    source, _, name = target.partition(":")
+    if not name.strip():
+        raise ZooError(f"{target!r} names no model: write {source}:NAME, or {source}:* for all")
+    try:
+        found = importlib.util.find_spec(SOURCES[source]) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        raise ZooError(f"{target} needs {SOURCES[source]}, which is not installed: pip install {SOURCES[source]}")
+
+
+def names(target: str) -> list[str]:
+    """The names, with their source, that a specification stands for; the library is imported.
+
+    Raises:
+        ZooError: When there is none, with the nearest names.
+    """
+    require(target)
+    source, _, pattern = target.partition(":")
+    module = _source(source)
+    if WILDCARDS.isdisjoint(pattern):
+        if not module.known(pattern):
+            near = difflib.get_close_matches(pattern, module.names(), n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ZooError(f"{SOURCES[source]} has no model {pattern!r}{hint}")
+        return [target]
+    found = [name for name in module.names() if fnmatch.fnmatchcase(name, pattern)]
+    if not found:
+        raise ZooError(f"{SOURCES[source]} has no model that matches {pattern!r}")
+    return [f"{source}:{name}" for name in found]
+
+
+def cases(target: str) -> list[ModelCase]:
+    """The model cases that a specification stands for; no model is built yet.
+
+    Raises:
+        ZooError: When there is none.
+    """
+    built = []
+    for name in names(target):
+        source, _, model = name.partition(":")
+        built.append(_source(source).build(model))
+    return built
+
+
+@functools.cache
+def _source(source: str) -> Any:
+    """The module of a source.
+
+    Raises:
+        ZooError: When its library cannot be imported.
+    """
+    try:
+        return importlib.import_module(f"exportlint.zoo.{source}")
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ZooError(f"{SOURCES[source]} cannot be imported: {words}") from error

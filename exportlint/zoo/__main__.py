@@ -1,0 +1,87 @@
+"""``python -m exportlint.zoo``: list the models of the zoo, and check many of them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exportlint import zoo
+from exportlint.cli.report import MOST_SECONDS, Seconds, names_option
+from exportlint.findings import CHECKS, DEVICES
+
+DEFAULT_CHECKS = ("capture", "device", "twins", "state")
+
+
+@click.group()
+def main() -> None:
+    """Models of transformers, timm and torchvision from small configs with random weights."""
+
+
+@main.command("names")
+@click.argument("patterns", nargs=-1, required=True, metavar="SOURCE:PATTERN...")
+def list_names(patterns: tuple[str, ...]) -> None:
+    """Print the models that patterns such as 'hf:*bert*' stand for."""
+    for pattern in patterns:
+        try:
+            if not zoo.is_specification(pattern):
+                raise zoo.ZooError(f"{pattern!r} is no pattern: write one of hf:PATTERN, timm:..., torchvision:...")
+            click.echo("\n".join(zoo.names(pattern)))
+        except zoo.ZooError as error:
+            _stop(error)
+
+
+@main.command("run")
+@click.argument("targets", nargs=-1, metavar="SOURCE:PATTERN...")
+@click.option("--list", "listed", type=click.Path(path_type=Path), metavar="FILE", help="Further models, one a line.")
+@click.option(
+    "--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.jsonl",
+    help="One line of JSON a model is added here; models that are there already are skipped.",
+)  # fmt: skip
+@click.option("--checks", callback=names_option(CHECKS, "check", DEFAULT_CHECKS), metavar="NAMES", show_default=True,
+              help=f"Checks, separated by commas. Default: {','.join(DEFAULT_CHECKS)}.")  # fmt: skip
+@click.option("--devices", callback=names_option(DEVICES, "device", ("second",)), metavar="NAMES",
+              help="Devices for the check device. Default: second.")  # fmt: skip
+@click.option("--timeout", default=120.0, show_default=True, type=Seconds(1, MOST_SECONDS),
+              help="Seconds that a check may compute.")  # fmt: skip
+@click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
+@click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Models checked at once.")
+def check_models(targets: tuple[str, ...], listed: Path | None, output: Path, **options: Any) -> None:
+    """Check models one by one; a run that was stopped goes on where it was.
+
+    Exit status: 0 when every model was checked, whatever was found, 2 when a name stands for nothing.
+    """
+    from exportlint.checks.runner import Options
+    from exportlint.zoo.run import Lines, run
+
+    for name in ("SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.default_int_handler)
+    try:
+        wanted = [*targets, *_lines(listed)]
+        if not wanted:
+            raise zoo.ZooError("no model is named")
+        failed = run(wanted, Options(**options), Lines(output), lambda words: print(words, flush=True))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (zoo.ZooError, ValueError, OSError) as error:
+        _stop(error)
+    sys.exit(2 if failed else 0)
+
+
+def _lines(listed: Path | None) -> list[str]:
+    if listed is None:
+        return []
+    lines = [line.partition("#")[0].strip() for line in listed.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line]
+
+
+def _stop(error: Exception) -> None:
+    click.echo(f"exportlint: {error}".splitlines()[0], err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m exportlint.zoo")

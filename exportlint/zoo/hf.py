@@ -1,0 +1,104 @@
+"""``hf:MODEL_TYPE``: models of ``transformers`` from small configs, with random weights."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from typing import Any
+
+from exportlint.checks.case import ModelCase
+from exportlint.zoo import hf_inputs
+from exportlint.zoo.shrink import shrunk
+
+# The auto mappings in which a model type is looked up; the first that knows it decides on the class.
+MAPPINGS = (
+    "MODEL_MAPPING_NAMES",
+    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+    "MODEL_FOR_BACKBONE_MAPPING_NAMES",
+)
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """All model types that have a model."""
+    return tuple(_classes())
+
+
+def known(name: str) -> bool:
+    """Whether the name is a model type or a class of models."""
+    return name in _classes() or _config_of_class(name) is not None
+
+
+def build(name: str) -> ModelCase:
+    """The model case of a model type, such as ``bert``, or of a class, such as ``BertForMaskedLM``."""
+    return ModelCase(
+        functools.partial(model, name), kwargs=functools.partial(example, name), name=f"hf:{name}", about=about(name)
+    )
+
+
+def about(name: str) -> Any:
+    """A function that says how the model and its example were made."""
+    return functools.partial(_about, name)
+
+
+def model(name: str) -> Any:
+    """The small model in evaluation mode.
+
+    Raises:
+        Exception: What config or model raise where no small form of them works.
+    """
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    cls = _class(name)
+    config = small_config(cls)
+    torch.manual_seed(0)
+    return cls(config).eval()
+
+
+def example(name: str) -> dict[str, Any]:
+    """Keyword arguments of an example call, which is tried out."""
+    return hf_inputs.example(model(name))
+
+
+def small_config(cls: Any) -> Any:
+    """A small config for a model class."""
+    full = cls.config_class()
+    return type(full).from_dict(shrunk(full.to_dict()))
+
+
+def _about(name: str) -> str:
+    cls = _class(name)
+    arguments = example(name)
+    shapes = ", ".join(f"{k} {tuple(v.shape) if hasattr(v, 'shape') else v}" for k, v in arguments.items())
+    return f"{cls.__name__} from a small config with random weights; inputs inferred and tried out: {shapes}"
+
+
+@functools.cache
+def _classes() -> dict[str, str]:
+    """The name of the model class by model type."""
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    found: dict[str, str] = {}
+    for mapping in (*MAPPINGS, *(name for name in vars(auto) if name.endswith("_MAPPING_NAMES"))):
+        for kind, cls in getattr(auto, mapping, {}).items():
+            found.setdefault(kind, cls if isinstance(cls, str) else cls[0])
+    return found
+
+
+def _config_of_class(name: str) -> Any:
+    import transformers
+
+    if not re.fullmatch(r"[A-Z]\w+", name):
+        return None
+    return getattr(getattr(transformers, name, None), "config_class", None)
+
+
+def _class(name: str) -> Any:
+    import transformers
+
+    return getattr(transformers, _classes().get(name, name))
