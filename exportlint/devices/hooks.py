@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,9 @@ _NEEDED = (
     "_C._get_privateuse1_backend_name",
     "_C._jit_get_all_schemas",
     "_C._dispatch_has_kernel_for_dispatch_key",
+    "_C._dispatch_get_registrations_for_dispatch_key",
+    "_utils._rebuild_device_tensor_from_cpu_tensor",
+    "_utils._rebuild_parameter",
     "_C._ExcludeDispatchKeyGuard",
     "_C.DisableTorchFunctionSubclass",
     "_C._disabled_torch_function_impl",
@@ -45,11 +49,14 @@ _NEEDED = (
 )
 # Kernels that dispatch on PrivateUse1 while the Python key is excluded, where a fallback is not reached.
 _NEVER_FALL_BACK = frozenset({"copy_", "_local_scalar_dense"})
-# What the CPU's autocast computes in lower precision; the other operators take what they get.
-_LOWER_PRECISION = (
-    *("mm", "bmm", "addmm", "baddbmm", "addbmm", "matmul", "linear", "scaled_dot_product_attention"),
-    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"),
+# Of the operators that the CPU's autocast casts for: those that it computes in lower precision, and those that it
+# computes in the widest dtype among their arguments; the others are computed in float32.
+_LOWER_PRECISION = frozenset(
+    {"mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation", "matmul", "linear", "linalg_vecdot", "prelu"}
+    | {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc"}
+    | {"_convolution", "mkldnn_rnn_layer", "scaled_dot_product_attention", "_native_multi_head_attention"}
 )
+_WIDEST = frozenset({"cat", "stack", "index_copy"})
 _kept: list[Any] = []  # torch does not own what is registered from Python
 
 
@@ -104,6 +111,8 @@ def register(
         _register_operators(run, meta_kernels)
         run_control_flow(wrapper)
         _admit_to_tracing(wrapper)
+        _make_generators()
+        _load_checkpoints()
     return torch.device(NAME, 0)
 
 
@@ -121,6 +130,9 @@ def _register_backend() -> None:
 
         def set_device(self, *_: object) -> None:
             """There is one device."""
+
+        def device(self, *_: object) -> contextlib.AbstractContextManager[None]:
+            return contextlib.nullcontext()
 
         def synchronize(self, *_: object) -> None:
             """Every operator has finished when it returns."""
@@ -164,9 +176,11 @@ def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]
         # torch refuses, in some releases, to replace a kernel that was registered from Python
         if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
             aten.impl(name, kernel, "Meta")
-    for name in _LOWER_PRECISION:
-        op = operator.attrgetter(name if "." in name else f"{name}.default")(torch.ops.aten)
-        aten.impl(op, functools.partial(_call_in_lower_precision, op), "AutocastPrivateUse1")
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU"):
+        base, _, overload = name.removeprefix("aten::").partition(".")
+        op = getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
+        if name.startswith("aten::") and op is not None:
+            aten.impl(op, functools.partial(_call_as_autocast_does, op, base), "AutocastPrivateUse1")
     _kept.extend((everything, aten))
 
 
@@ -174,15 +188,20 @@ def _call(run: Run, op: Any, *args: Any, **kwargs: Any) -> Any:
     return run(op, args, kwargs)
 
 
-def _call_in_lower_precision(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """What the CPU's autocast does to an operator of its list: cast the floating-point arguments, then call it."""
-    dtype = torch.get_autocast_dtype(NAME)
+def _call_as_autocast_does(op: Any, base: str, *args: Any, **kwargs: Any) -> Any:
+    """Cast the floating-point arguments of the second device as the CPU's autocast casts the CPU's, then call."""
+    lower = torch.get_autocast_dtype(NAME)
 
-    def cast(value: Any) -> Any:
-        return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
+    def eligible(leaf: Any) -> bool:
+        there = isinstance(leaf, torch.Tensor) and leaf.device.type == NAME
+        return there and leaf.is_floating_point() and leaf.dtype != torch.float64
 
+    given = [leaf.dtype for leaf in pytree.arg_tree_leaves(*args, **kwargs) if eligible(leaf)]
+    narrow = base in _LOWER_PRECISION or (base in _WIDEST and all(dtype == lower for dtype in given))
+    dtype = lower if narrow else torch.float32
+    args, kwargs = pytree.tree_map(lambda leaf: leaf.to(dtype) if eligible(leaf) else leaf, (args, kwargs))
     with torch.autocast(NAME, enabled=False):
-        return op(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+        return op(*args, **kwargs)
 
 
 def _own_kernel(schema: Any) -> Any:
@@ -205,6 +224,72 @@ def _admit_to_tracing(wrapper: type[torch.Tensor]) -> None:
     rejects = fake_tensor._check_for_subclass_arg
     fake_tensor._check_for_subclass_arg = lambda x: not isinstance(x, wrapper) and rejects(x)
     proxy_tensor.HANDLED_TYPES = (*proxy_tensor.HANDLED_TYPES, wrapper)  # type: ignore[assignment]
+
+
+# Those of the second device by their address, since operators and programs hold other objects around the same
+# generator; kept alive, so that no address is used twice.
+_generators: dict[int, Any] = {}
+
+
+class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
+    """Makes every generator an instance of the class that stands in for `torch.Generator`."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class Generator(torch._C.Generator, metaclass=_GeneratorType):
+    """`torch.Generator` for every device; those of the second device draw the numbers of the CPU's."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        """Make a generator of this device."""
+        if torch.device(device).type != NAME:
+            return torch._C.Generator(device)
+        made: Any = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        _generators[made._cdata] = made
+        return made
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """All is done when it is made."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The second device."""
+        return torch.device(NAME, 0)
+
+    def clone_state(self) -> torch.Generator:
+        """Another generator of the second device, in the same state."""
+        return Generator(NAME).set_state(self.get_state())
+
+
+def draws_on_cpu(generator: Any) -> bool:
+    """Whether it is a generator of the CPU."""
+    return generator.device.type == "cpu" and generator._cdata not in _generators
+
+
+def _make_generators() -> None:
+    """Let ``torch.Generator(device=...)`` make one for the second device: torch asks C++ alone for that."""
+    torch.Generator = Generator  # type: ignore[misc]
+
+
+class _Storage(torch.UntypedStorage):
+    """Memory of the CPU in which `torch.load` finds the numbers of tensors that it makes on the second device."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device(NAME, 0)
+
+
+def _load_checkpoints() -> None:
+    """Let ``torch.load(map_location=...)`` place tensors on the second device."""
+
+    def place(storage: Any, location: str) -> Any:
+        if location.partition(":")[0] != NAME:
+            return None
+        storage.__class__ = _Storage
+        return storage
+
+    torch.serialization.register_package(0, lambda _: None, place)  # before torch's own for PrivateUse1
 
 
 def run_control_flow(kind: type[torch.Tensor]) -> None:
@@ -259,13 +344,9 @@ def make_wrapper(cls: type[torch.Tensor], raw: torch.Tensor, device: torch.devic
     )
 
 
-def restride(wrapper: torch.Tensor, raw: torch.Tensor) -> bool:
-    """Give a wrapper the sizes that an in-place operator gave `raw`; whether that worked."""
-    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Python)
-    keys = keys | torch._C.DispatchKeySet(torch._C.DispatchKey.PythonTLSSnapshot)
-    with contextlib.suppress(RuntimeError), torch._C._ExcludeDispatchKeyGuard(keys):
-        torch.ops.aten.as_strided_.default(wrapper, raw.size(), raw.stride(), raw.storage_offset())
-    return wrapper.shape == raw.shape
+def take_over(wrapper: torch.Tensor, other: torch.Tensor) -> None:
+    """Give a wrapper the sizes, strides and offset of another."""
+    torch.Tensor.data.__set__(wrapper, other)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

@@ -29,9 +29,10 @@ _MOST_LINES = 16  # lines to pose at, one by one
 _CPU = torch.device("cpu")
 _FLAGS = {getattr(torch.Tensor, f"is_{kind}").__get__: kind for kind in ("cuda", "cpu", "mps", "xpu")}
 _DEVICE = torch.Tensor.device.__get__
-# Calls that move or lay out a tensor, or ask about it, and compute nothing.
+# Calls that move or lay out a tensor, ask about it, or switch a mode, also while an error passes; and compute nothing.
 _NEUTRAL = frozenset(
-    {"cpu", "cuda", "mps", "xpu", "contiguous", "clone", "detach", "get_device", "is_contiguous", "is_floating_point"}
+    {"_set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode", "_exit_inference_mode"}
+    | {"cpu", "cuda", "mps", "xpu", "contiguous", "clone", "detach", "get_device", "is_contiguous", "is_floating_point"}
     | {"size", "dim", "stride", "numel", "element_size", "is_complex", "__format__", "__repr__", "__len__", "__hash__"}
 )
 # Dtypes that a device type cannot hold.

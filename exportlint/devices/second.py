@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -65,6 +67,7 @@ class Mismatch:
         dtype: Dtype of the CPU tensor, such as ``float32``.
         place: The innermost line that is the user's.
         origin: Where the CPU tensor came from, as far as the caller of `policy` can tell.
+        generator: Whether it was a generator of the CPU and no tensor; the shape and the dtype are empty then.
     """
 
     operator: str
@@ -72,6 +75,7 @@ class Mismatch:
     dtype: str
     place: Place | None
     origin: object | None
+    generator: bool = False
 
 
 class _Policy:
@@ -128,8 +132,12 @@ class SecondTensor(torch.Tensor):
         memo[id(self)] = new
         return new
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise RuntimeError(f"tensors of {self.device} cannot be pickled; move them to the CPU first")
+    def __reduce_ex__(self, protocol: object) -> Any:
+        # what torch does for devices whose memory it cannot write: the numbers, and the device to load them on
+        if isinstance(self, torch.nn.Parameter):
+            return torch._utils._rebuild_parameter, (SecondTensor(self.raw), self.requires_grad, OrderedDict())
+        rebuild = torch._utils._rebuild_device_tensor_from_cpu_tensor
+        return rebuild, (self.raw, self.dtype, str(self.device), self.requires_grad)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -201,15 +209,17 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return args[0]  # a fake tensor of the second device, met below the Python key: there is nothing to copy
     leaves, spec = pytree.tree_flatten((args, kwargs))
     seconds = [leaf for leaf in leaves if isinstance(leaf, SecondTensor)]
+    wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
+    there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
     _look_for_mixed(func, base, args, leaves, seconds)
+    if there:
+        _look_for_generator(func, leaves)
     raw_args, raw_kwargs = pytree.tree_unflatten([_raw(leaf) for leaf in leaves], spec)
     with hooks.plain_tensors():
         result = kernels.SUBSTITUTES.get(base, func)(*raw_args, **raw_kwargs)
-    wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
-    there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
     known = {id(_raw(leaf)): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)} if _mutates(func) else {}
     for second in seconds if known else ():
-        _follow_raw(second, func.name())
+        _follow_raw(second)
     host = result[_HOST_RESULTS[base]] if base in _HOST_RESULTS else None
     return pytree.tree_map_only(
         torch.Tensor, lambda t: known.get(id(t), SecondTensor(t) if there and t is not host else t), result
@@ -235,6 +245,18 @@ def _look_for_mixed(func: Any, base: str, args: tuple[Any, ...], leaves: list[An
             _mismatch(func.name(), other)
 
 
+def _look_for_generator(func: Any, leaves: list[Any]) -> None:
+    """A generator of the CPU that is to draw numbers on the second device, which CUDA refuses."""
+    if not any(isinstance(leaf, torch.Generator) and hooks.draws_on_cpu(leaf) for leaf in leaves):
+        return
+    if _policy.record is None:
+        raise DeviceMismatchError(
+            f"Expected a '{hooks.NAME}' device type for generator but found 'cpu' (when computing {func.name()})"
+        )
+    place = places.caller(sys._getframe(1))
+    _policy.record.append(Mismatch(func.name(), (), "", place, None, generator=True))
+
+
 def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor) -> bool:
     """Whether CUDA lets this CPU tensor join an operator on the device."""
     if cpu.dim() == 0:
@@ -251,20 +273,18 @@ def _mismatch(operator: str, cpu: torch.Tensor) -> None:
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"{second_device()} and cpu! (when computing {operator} with a tensor of shape {tuple(cpu.shape)})"
         )
-    import sys
-
     origin = _policy.origin_of(cpu) if _policy.origin_of is not None else None
     dtype = str(cpu.dtype).removeprefix("torch.")
     place = places.caller(sys._getframe(1))
     _policy.record.append(Mismatch(operator, tuple(cpu.shape), dtype, place, origin))
 
 
-def _follow_raw(second: SecondTensor, operator: str) -> None:
+def _follow_raw(second: SecondTensor) -> None:
     """An in-place operator may have changed the sizes of the CPU tensor: the wrapper takes them over."""
     raw = second.raw
     same = raw.shape == second.shape and raw.stride() == second.stride()
-    if not (same and raw.storage_offset() == second.storage_offset()) and not hooks.restride(second, raw):
-        raise UnsupportedOperatorError(f"{operator} changed the sizes of a tensor of the second device in place")
+    if not (same and raw.storage_offset() == second.storage_offset()):
+        hooks.take_over(second, SecondTensor(raw))
 
 
 def _wrap(tensor: torch.Tensor) -> torch.Tensor:

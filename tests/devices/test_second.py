@@ -255,12 +255,47 @@ def test_control_flow_operators():
 
 
 @in_fork_on_second
-def test_an_operator_it_cannot_do_says_so():
+def test_tensors_grow_in_place():
     from exportlint.devices import second_device
-    from exportlint.devices.second import UnsupportedOperatorError
 
-    with pytest.raises(UnsupportedOperatorError, match="aten::resize_ changed the sizes"):
-        torch.empty(0, device=second_device()).resize_(4)
+    device = second_device()
+    base = torch.arange(4.0, device=device)
+    assert base.resize_(6).shape == (6,)
+    assert base[:4].tolist() == [0, 1, 2, 3]
+    view = base[1:3]
+    view.resize_(2, 2).add_(1)
+    assert base[:5].tolist() == [0, 2, 3, 4, base[4].item()]
+    other = torch.empty(0, device=device)
+    assert other.resize_as_(base).shape == (6,)
+    assert other.set_(base).data_ptr() == base.data_ptr()
+    other.fill_(7)
+    assert base.tolist() == [7] * 6
+    assert other.set_(torch.ones(2, 3, device=device)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    out = torch.empty(0, device=device)
+    assert torch.add(base, 1, out=out) is out
+    assert out.tolist() == [8] * 6
+
+
+@in_fork_on_second
+def test_memory_that_lies_there_cannot_be_set():
+    from exportlint.devices import second_device
+
+    there = torch.ones(2, device=second_device())
+    with pytest.raises(RuntimeError, match="different device"):
+        torch.empty(0, device=second_device()).set_(there.untyped_storage())
+
+
+@in_fork_on_second
+def test_a_generator_of_the_cpu_draws_no_numbers_there():
+    from exportlint.devices import DeviceMismatchError, policy, second_device
+
+    device = second_device()
+    with pytest.raises(DeviceMismatchError, match="Expected a 'second' device type for generator but found 'cpu'"):
+        torch.randn(2, device=device, generator=torch.Generator())
+    with policy("record") as found:
+        torch.zeros(2, device=device).uniform_(generator=torch.Generator())
+    assert [(m.operator, m.generator, m.place.file) for m in found] == [("aten::uniform_", True, __file__)]
+    assert torch.randn(2, generator=torch.Generator()).device.type == "cpu"
 
 
 def test_another_owner_is_named():
