@@ -2,18 +2,17 @@
 
 1. Example size: exported from the second example call, under the same dynamic dimensions, the program must have the
    same operators, constants and ranges. Where it has not, the sizes of the example decided something without a word.
-2. Dtype: exported in bfloat16, the program may differ in dtypes only; those that follow the inputs are constants in the
-   program, and are named as information.
+2. Dtype: exported in bfloat16, the program may differ in dtypes only (`twin_dtype.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exportlint import blame
 from exportlint.checks import divergence
 from exportlint.checks.context import ModelError, NotCapturedError, call
-from exportlint.checks.device_twin import tensors
+from exportlint.checks.twin_dtype import compare_dtypes
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 NAME = "twins"
-MOST_BAKED = 20
 
 
 def run(ctx: Context) -> CheckResult:
@@ -44,7 +42,7 @@ def run(ctx: Context) -> CheckResult:
             raise MemoryError from error
         return _not_checked("the model is not captured")
     notes: list[str] = []
-    axes = {"size": _by_size(ctx, notes), "dtype": _by_dtype(ctx, notes)}
+    axes = {"size": _by_size(ctx, notes), "dtype": compare_dtypes(ctx, notes)}
     findings = [finding for found in axes.values() for finding in found or ()]
     compared = " and ".join(axis for axis, found in axes.items() if found is not None)
     if not compared:
@@ -84,7 +82,7 @@ def _by_size(ctx: Context, notes: list[str]) -> list[Finding] | None:
     place = _decision(ctx, second) or (parting.place if parting is not None else None) or ctx.head()
     what = parting.words if parting is not None else str(ranges)
     message = "the sizes of the example decide what is captured: another example gives another program"
-    return [blame.finding(blame.size_rule(place), message, place, severity="warning", evidence=what)]
+    return [blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=what)]
 
 
 def _decision(ctx: Context, second: Inputs) -> Place | None:
@@ -128,63 +126,3 @@ def _ranges(ours: ExportedProgram, theirs: ExportedProgram) -> str | None:
 
 def _words(bounds: tuple[int, int | None]) -> str:
     return f"{bounds[0]} to {bounds[1]}" if bounds[1] is not None else f"{bounds[0]} and more"
-
-
-def _by_dtype(ctx: Context, notes: list[str]) -> list[Finding] | None:
-    """Lines whose dtype follows the inputs and is a constant in the program; ``None`` where that cannot be seen."""
-    import torch
-
-    from exportlint.devices.program import canonical, unlike
-
-    model, inputs = ctx.build(), ctx.example()
-    if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *tensors(inputs))):
-        return None
-    model, inputs = model.to(torch.bfloat16), _cast(inputs)
-    ctx.stage("export in bfloat16")
-    try:
-        call(model, inputs)
-        with torch.no_grad():
-            twin = torch.export.export(
-                ctx.build().to(torch.bfloat16), *inputs, dynamic_shapes=ctx.dynamic_shapes, strict=False
-            )
-    except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        notes.append(f"the model does not run, or is not captured, in bfloat16: {blame.words(error)}")
-        return None
-    ours, theirs = canonical(ctx.program(), dtypes=False), canonical(twin, dtypes=False)
-    parting = unlike(ours, theirs)
-    if parting is not None:
-        notes.append(f"another program is captured in bfloat16: {parting.words}")
-        return None
-    return _baked(ours, theirs)
-
-
-def _baked(ours: list[Any], theirs: list[Any]) -> list[Finding]:
-    from exportlint.devices.program import of_dtypes, place_of
-
-    message = "the dtype follows the inputs here, and the exported program makes it a constant"
-    found: dict[Any, Finding] = {}
-    for step, twin in zip(ours, theirs, strict=True):
-        place = place_of(step.node)
-        if step.key == twin.key and place is not None and of_dtypes(step.node) != of_dtypes(twin.node):
-            evidence = f"{step.operator}: {_names(step.node)}, and {_names(twin.node)} where exported in bfloat16"
-            found.setdefault(place, blame.finding("EXP207", message, place, severity="info", evidence=evidence))
-    return list(found.values())[:MOST_BAKED]
-
-
-def _names(node: torch.fx.Node) -> str:
-    from exportlint.devices.program import of_dtypes
-
-    return ", ".join(str(dtype).removeprefix("torch.") for dtype in of_dtypes(node))
-
-
-def _cast(inputs: Inputs) -> Inputs:
-    """The arguments with their float32 tensors in bfloat16."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    cast: Inputs = pytree.tree_map_only(
-        torch.Tensor, lambda t: t.to(torch.bfloat16) if t.dtype == torch.float32 else t, inputs
-    )
-    return cast

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Operators that give back their first argument, laid out otherwise at most.
 _LAYOUT = frozenset({"contiguous", "clone", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy"})
+_CASTS = frozenset({"to", "_to_copy", "type_as"})
 CHECKS = frozenset(
     {
         "_assert_tensor_metadata",
@@ -47,11 +48,13 @@ class Step:
         key: Equal for nodes that compute the same from the same.
         node: The node.
         at: Its place among the steps.
+        cast: Whether it only casts, where dtypes do not count; its key is that of what it casts.
     """
 
-    key: int
+    key: Any
     node: torch.fx.Node
     at: int
+    cast: bool = False
 
     @property
     def operator(self) -> str:
@@ -76,11 +79,11 @@ def graph_modules(program: ExportedProgram) -> Iterator[torch.fx.GraphModule]:
 
 
 def canonical(program: ExportedProgram, *, dtypes: bool = True) -> list[Step]:
-    """The live steps of a program and of its nested graphs, in order, the calls only.
+    """The live steps of a program and of its nested graphs, in order: the calls, and what is returned.
 
     Args:
         program: The program.
-        dtypes: Whether float32 and bfloat16 are two dtypes.
+        dtypes: Whether float32 and bfloat16 are two dtypes. Where they are one, a cast between them computes nothing.
     """
     signature = program.graph_signature
     targets = {spec.arg.name: (spec.kind.name, spec.target) for spec in signature.input_specs}
@@ -122,12 +125,23 @@ def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step
             keys[node] = _walk(inner, {}, steps, leaves) if nested else str(node.target)  # type: ignore[arg-type]
         elif node.op == "output":
             output = hash(("output", *leaves.arguments(node, keys)))
+            steps.append(Step(output, node, len(steps)))
+        elif not leaves.dtypes and _only_casts(node):
+            keys[node] = keys[node.args[0]]
+            steps.append(Step(keys[node], node, len(steps), cast=True))
         elif base_name(node) in _LAYOUT and isinstance(node.args[0], torch.fx.Node):
             keys[node] = keys[node.args[0]]
         else:
             keys[node] = hash((str(node.target), *leaves.arguments(node, keys)))
             steps.append(Step(keys[node], node, len(steps)))
     return output
+
+
+def _only_casts(node: torch.fx.Node) -> bool:
+    """Whether the node gives back its first argument, in float32 or bfloat16 as before."""
+    source = node.args[0] if base_name(node) in _CASTS and node.args else None
+    values = [each.meta.get("val") for each in (node, source) if isinstance(each, torch.fx.Node)]
+    return len(values) == 2 and all(isinstance(value, torch.Tensor) and value.dtype in _FLOATS for value in values)
 
 
 def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:
@@ -202,7 +216,7 @@ class Unlike:
         """What differs, in words."""
         ours, theirs = (None if step is None else step.operator for step in (self.ours, self.theirs))
         if ours == theirs:
-            return f"{ours} has other arguments"
+            return "other results are returned" if ours == "output" else f"{ours} has other arguments"
         return f"{ours or 'nothing'} in one program, {theirs or 'nothing'} in the other"
 
     @property
@@ -214,16 +228,22 @@ class Unlike:
 
 def unlike(ours: list[Step], theirs: list[Step]) -> Unlike | None:
     """Where two canonical programs part; `None` when they are the same."""
+    ours, theirs = ([step for step in steps if not step.cast] for steps in (ours, theirs))
     left, right = Counter(step.key for step in ours), Counter(step.key for step in theirs)
     if left == right:
         return None
-    return Unlike(_first_beyond(ours, right), _first_beyond(theirs, left))
+    first, second = _beyond(ours, right), _beyond(theirs, left)
+    calls = [step for step in (*first, *second) if step.node.op != "output"]
+    firsts = (next((s for s in steps if not calls or s.node.op != "output"), None) for steps in (first, second))
+    return Unlike(*firsts)
 
 
-def _first_beyond(steps: list[Step], known: Counter[int]) -> Step | None:
+def _beyond(steps: list[Step], known: Counter[Any]) -> list[Step]:
+    """The steps that are more than those known."""
     left = known.copy()
+    found = []
     for step in steps:
         left[step.key] -= 1
         if left[step.key] < 0:
-            return step
-    return None
+            found.append(step)
+    return found

@@ -1,4 +1,4 @@
-"""Programs that depend on the example that they were exported from, and dtypes that they make constants."""
+"""Programs that depend on the example that they were exported from."""
 
 from __future__ import annotations
 
@@ -38,33 +38,6 @@ class Unrolled(nn.Module):
     def forward(self, x):
         parts = [piece.exp() for piece in x.split(4, 1)]  # unrolled
         return torch.cat(parts, 1)
-
-
-class Follows(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.LayerNorm(6)
-
-    def forward(self, x):
-        wide = x.to(torch.float32)
-        y = (wide * torch.ones(6, dtype=torch.float32)).to(x.dtype)  # follows
-        low = y.masked_fill(y < 0, torch.finfo(x.dtype).min)  # limit
-        return self.norm(low.clamp(min=-1))
-
-
-class Fixed(nn.Module):
-    def forward(self, x):
-        return (x.to(torch.float32) * 2).sum()
-
-
-class NeedsFloat(nn.Module):
-    def forward(self, x):
-        return x @ torch.ones(6, 2)
-
-
-class ByDtype(nn.Module):
-    def forward(self, x):
-        return x.exp() if x.dtype == torch.float32 else x * 2
 
 
 DYNAMIC = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
@@ -110,36 +83,6 @@ def test_another_range_alone_is_enough():
 def test_one_program_for_both_examples_is_silent(same):
     result = check(same)
     assert (result.outcome, alarms(result), result.notes) == ("passed", [], ()), result
-
-
-def of_dtype(kind):
-    result = check(ModelCase(kind, args=(torch.linspace(-1, 1, 12).view(2, 6),)))
-    return result, [(f.rule, f.severity, f.line) for f in result.findings]
-
-
-def test_dtypes_that_follow_are_information():
-    result, found = of_dtype(Follows)
-    assert found == [("EXP207", "info", line_of("follows")), ("EXP207", "info", line_of("limit"))]
-    assert (result.outcome, result.notes) == ("passed", ())
-    assert result.findings[0].evidence == "aten.to.dtype: float32, and bfloat16 where exported in bfloat16"
-
-
-def test_a_dtype_that_is_written_down_is_not_baked():
-    result, found = of_dtype(Fixed)
-    assert (result.outcome, found, result.notes) == ("passed", [], ())
-
-
-def test_a_model_for_float32_alone_is_a_note():
-    result, found = of_dtype(NeedsFloat)
-    assert (result.outcome, found) == ("not_checked", [])
-    assert result.reason.startswith("the model does not run, or is not captured, in bfloat16: RuntimeError")
-
-
-def test_a_branch_on_the_dtype_is_a_note():
-    result, found = of_dtype(ByDtype)
-    assert (result.outcome, found) == ("not_checked", [])
-    words = "another program is captured in bfloat16: aten.exp.default in one program, aten.mul.Tensor in the other"
-    assert result.reason == words
 
 
 def test_a_model_that_is_not_captured_is_not_checked():

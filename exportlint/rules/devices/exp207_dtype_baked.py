@@ -1,12 +1,18 @@
 """# dtype-baked (EXP207)
 
 ## What it does
-Names the tensors whose dtype follows the inputs or the parameters in the source, as it should, and which the exported
-program nevertheless makes in the dtype of the export.
+Exports the model in float32 and in bfloat16, and runs it in both.
+
+A warning names a line at which the dtype decides what is computed, so that the program in float32 keeps a choice that
+bfloat16 does not share: the eager model in bfloat16 returns other numbers, by more than rounding explains.
+
+Information names the tensors whose dtype follows the inputs or the parameters in the source, as it should, and which
+the exported program nevertheless makes in the dtype of the export, and says what the program does when it is cast.
 
 ## Why it matters
-`torch.export` bakes every dtype, as it bakes devices. A program that was exported in float32 cannot be cast to bfloat16
-afterwards: its casts still say float32. Nothing is wrong with the source, so this is information only.
+`torch.export` bakes every dtype, as it bakes devices. `ep.module().to(torch.bfloat16)` casts parameters and buffers only.
+The casts of the graph still say float32, constants stay float32, and before each cast torch checks for the dtype of the
+export. A deliberate island in float32 that casts back to the dtype of its input is right in the source.
 """
 
 from exportlint.rules.base import Rule
