@@ -10,9 +10,9 @@ Information names the tensors whose dtype follows the inputs or the parameters i
 the exported program nevertheless makes in the dtype of the export, and says what the program does when it is cast.
 
 ## Why it matters
-`torch.export` bakes every dtype, as it bakes devices. `ep.module().to(torch.bfloat16)` casts parameters and buffers only.
-The casts of the graph still say float32, constants stay float32, and before each cast torch checks for the dtype of the
-export. A deliberate island in float32 that casts back to the dtype of its input is right in the source.
+`torch.export` bakes every dtype, as it bakes devices. `ep.module().to(torch.bfloat16)` casts parameters and buffers
+only. The casts of the graph still say float32, constants stay float32, and before each cast torch checks for the dtype
+of the export. A deliberate island in float32 that casts back to the dtype of its input is right in the source.
 """
 
 from exportlint.rules.base import Rule
