@@ -49,10 +49,11 @@ SAME = [
     ([1, "a", None, True, NAN], [1, "a", None, True, NAN]),
     ({"a": t(1.0), "b": (t(2.0), 3)}, {"a": t(1.0), "b": (t(2.0), 3)}),
     (Pair(t(1.0), 2), Pair(t(1.0), 2)),
-    ((t(1.0), 2), Pair(t(1.0), 2)),  # a reloaded program may not have the class
 ]
 
 DIFFERENT = [
+    ((t(1.0), 2), Pair(t(1.0), 2), "the structure is TreeSpec(tuple, None, [*, *]) in eager, TreeSpec(namedtuple"),
+    ([t(1.0)], (t(1.0),), "the structure is TreeSpec(list"),
     (t(1.0, 2.0), t(1.0, 3.0), "1 of 2 values differ, by at most 1"),
     (t(1.0, NAN), t(1.0, 1.0), "NaN in other places"),
     (t(1.0, 1.0), t(1.0, NAN), "NaN in other places"),

@@ -1,0 +1,139 @@
+"""The same call in float64: what eager and program both approximate, and so the yardstick for their difference.
+
+Casts to a smaller floating-point type inside the model, and factories that ask for one, give float64 as well. What is
+still computed in less is noted: such a reference is only partly one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from exportlint import places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import nn
+
+    from exportlint.parity.tolerance import Allowance
+
+SMALLER = frozenset({torch.float32, torch.float16, torch.bfloat16})
+WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128, **dict.fromkeys(SMALLER, torch.float64)}
+MAX_PLACES = 3
+
+
+@dataclass
+class Reference:
+    """A result in float64 that is computed when it is first asked for, once.
+
+    Attributes:
+        make: Calls a model that was made by `in_double`, with arguments from `widened`.
+        why_not: Why there is no result, once it was asked for and there is none.
+        partly: Operators that returned less than float64, with their lines.
+        notes: What was judged by this reference, in words for a reader.
+    """
+
+    make: Callable[[], Any]
+    why_not: str | None = None
+    partly: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    _made: bool = False
+    _result: Any = None
+
+    def result(self) -> Any:
+        """The result, or ``None``."""
+        if not self._made:
+            self._made = True
+            mode = _InDouble()
+            try:
+                with torch.no_grad(), _default_dtype(), mode:
+                    self._result = self.make()
+            except MemoryError:
+                raise
+            except Exception as error:
+                self.why_not = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            self.partly = tuple(mode.smaller)[:MAX_PLACES]
+        return self._result
+
+    def tell(self, where: str, allowed: Allowance, error: float) -> None:
+        """Note that an output was judged by its distance from float64, and by what eager's own distance is."""
+        words = f"{where} is not equal bit for bit: {error:.2g} (rms) from float64, and eager {allowed.own:.2g}"
+        if self.partly:
+            words += f"; the float64 run is only partly float64, since it computes in less in {', '.join(self.partly)}"
+        self.notes[:] = [*(note for note in self.notes if not note.startswith(f"{where} ")), words]
+
+    def useless(self, where: str) -> None:
+        """Note that eager is nowhere near float64, so that the dtype alone decided what is allowed."""
+        words = "the model takes another way in float64, so the tolerance follows from the dtype"
+        self.notes[:] = [
+            *(note for note in self.notes if not note.startswith(f"{where} ")),
+            f"{where} differs: {words}",
+        ]
+
+    def leaf(self, index: int, number: int, like: torch.Tensor) -> torch.Tensor | None:
+        """The tensor at this place among so many leaves; ``None`` where there is none of this shape."""
+        leaves = pytree.tree_leaves(self.result())
+        if self.why_not is None and len(leaves) != number:
+            self.why_not = f"it returns {len(leaves)} values in float64, and {number} in its own precision"
+        if self.why_not is not None:
+            self.notes[:] = [f"no float64 reference, so the tolerance follows from the dtype: {self.why_not}"]
+        found = leaves[index] if self.why_not is None else None
+        return found if isinstance(found, torch.Tensor) and found.shape == like.shape else None
+
+
+class _InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Lifts what asks for a smaller floating-point type to float64, and notes what returns one all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.smaller: dict[str, None] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if kwargs.get("dtype") in WIDE:
+            kwargs["dtype"] = WIDE[kwargs["dtype"]]
+        result = func(*args, **kwargs)
+        if any(isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE for leaf in pytree.tree_leaves(result)):
+            place = places.caller(sys._getframe(1))
+            where = f" at {places.display_path(place.file)}:{place.line}" if place is not None else ""
+            self.smaller[f"{func}{where}"] = None
+        return result
+
+
+@contextlib.contextmanager
+def _default_dtype() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def in_double(model: nn.Module) -> nn.Module:
+    """The model itself, with parameters, buffers and tensors kept as attributes in float64."""
+    model.double()
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, torch.Tensor) and value.dtype in WIDE:
+                vars(module)[name] = value.to(WIDE[value.dtype])
+    return model
+
+
+def widened(tree: Any) -> Any:
+    """A copy of nested arguments with floating-point tensors in float64 and complex ones in complex128."""
+
+    def wide(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach().to(WIDE.get(leaf.dtype, leaf.dtype), copy=True)
+        return copy.deepcopy(leaf)
+
+    return pytree.tree_map(wide, tree)
