@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exportlint.findings import severity
 from exportlint.places import Place, is_users, of_traceback
 from exportlint.rules import catalogue
 
 if TYPE_CHECKING:
     import torch
 
-    from exportlint.findings import Finding, Severity
+    from exportlint.findings import Finding, Outcomes, Result
 
 EVIDENCE_CHARACTERS = 300
 
@@ -131,14 +132,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(str(e)) for e in _chain(error))
 
 
-def of_failure(error: BaseException, head: Place | None = None) -> Finding:
-    """The finding for an exception that a capture raised.
+def of_failure(error: BaseException, head: Place | None = None, outcome: Result = "breaks") -> Finding:
+    """The finding for an exception that a capture raised, and what that means for the capture that was asked for.
 
     The place is the innermost line that is not torch's; where there is none, the head of the model.
     """
     rule, message = classify(error)
     place = place_of(error) or head
-    return finding(rule, message, place, evidence=words(error))
+    return finding(rule, message, place, outcome=outcome, evidence=words(error))
 
 
 def classify(error: BaseException) -> tuple[str, str]:
@@ -165,18 +166,28 @@ def finding(
     message: str,
     place: Place | None,
     *,
-    severity: Severity | None = None,
+    outcome: Result | None,
     rewrite: str | None = None,
     evidence: str | None = None,
 ) -> Finding:
-    """A finding with the rule's own severity and rewrite where none are given."""
-    entry = catalogue()[rule]
-    severity, rewrite = severity or entry.severity, rewrite or entry.rewrite
-    if place is not None:
-        return place.finding(rule, severity, message, rewrite=rewrite, evidence=evidence)
+    """A finding of a check, with the rule's own rewrite where none is given.
+
+    Args:
+        rule: Code of the rule.
+        message: What happens there.
+        place: Where; ``None`` where no line could be blamed.
+        outcome: What was seen in the mode that the checks capture in, which decides the severity: ``fine`` is advice.
+            ``None`` where nothing was tried, so that it is advice, too.
+        rewrite: What to write instead.
+        evidence: What was observed.
+    """
     from exportlint.findings import Finding
 
-    return Finding(rule=rule, severity=severity, message=message, rewrite=rewrite, evidence=evidence)
+    outcomes: Outcomes = {} if outcome is None else {"export": outcome}
+    worst, rewrite = severity(outcomes) or "info", rewrite or catalogue()[rule].rewrite
+    if place is not None:
+        return place.finding(rule, worst, message, rewrite=rewrite, evidence=evidence, outcomes=outcomes)
+    return Finding(rule=rule, severity=worst, message=message, rewrite=rewrite, evidence=evidence, outcomes=outcomes)
 
 
 def words(error: BaseException) -> str:

@@ -6,10 +6,16 @@ write it. The JSON form of `Readiness` is the one from which every report format
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Severity = Literal["error", "warning", "info"]
+# How a model is captured: torch.export as it is by default, with strict=True, torch.compile with a whole graph.
+Mode = Literal["export", "export-strict", "compile"]
+# What a hazard does in a capture mode.
+Result = Literal["breaks", "silent", "specialises", "unportable", "fine"]
+Outcomes = Mapping[Mode, Result]
 Outcome = Literal["passed", "failed", "errored", "crashed", "timed_out", "not_checked"]
 
 # How a prediction of the linter and what the checks saw fit together; see `exportlint.joining`.
@@ -17,6 +23,8 @@ Verdict = Literal["confirmed", "refuted", "not_exercised", "missed"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+MODES: tuple[Mode, ...] = get_args(Mode)
+RESULTS: tuple[Result, ...] = get_args(Result)
 # The checks, in the order in which they run and are shown.
 CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "lint")
 # The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
@@ -25,6 +33,23 @@ RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"
 
 SCHEMA_VERSION = 1
 
+_SEVERITY: Mapping[Result, Severity | None] = {
+    "breaks": "error",
+    "silent": "error",
+    "specialises": "warning",
+    "unportable": "warning",
+    "fine": None,
+}
+
+
+def severity(outcomes: Outcomes, modes: Iterable[Mode] = MODES) -> Severity | None:
+    """The worst that the outcomes in these modes stand for; ``None`` where nothing happens in any.
+
+    Modes of which nothing is known do not count.
+    """
+    found = {_SEVERITY[outcomes[mode]] for mode in modes if mode in outcomes}
+    return next((word for word in SEVERITIES if word in found), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -32,7 +57,8 @@ class Finding:
 
     Attributes:
         rule: Code of the rule in the catalogue, such as ``EXP101``.
-        severity: ``error`` and ``warning`` change the exit status, ``info`` never does.
+        severity: ``error`` and ``warning`` change the exit status, ``info`` never does. It follows from the outcomes
+            in the modes that were asked for (`severity`), unless the finding is advice.
         message: What happens here, in one sentence.
         file: Path with forward slashes, relative to the working directory where the file lies inside it.
         line: First line, counted from 1; ``None`` where no line could be blamed.
@@ -43,6 +69,8 @@ class Finding:
         verdict: Of a prediction: ``confirmed`` by a check, ``refuted`` by one, or ``not_exercised``. Of what a check
             saw: ``confirmed`` where it was predicted, ``missed`` where it was not. ``None`` where nothing was joined.
         library: Whether a prediction is about a library's file, not about the project's.
+        outcomes: What happens in each capture mode: of a prediction what its rule declares, of an observation what was
+            seen in the mode that the check captured in.
     """
 
     rule: str
@@ -56,6 +84,7 @@ class Finding:
     evidence: str | None = None
     verdict: Verdict | None = None
     library: bool = False
+    outcomes: Outcomes = field(default_factory=dict, hash=False)
 
     @property
     def counts(self) -> bool:
@@ -82,6 +111,8 @@ class CheckResult:
         findings: What it found, the worst first.
         notes: Further lines for a reader, such as the submodules that do export.
         expected: The reason given for an expected failure, if there is one; such a result is not counted as red.
+        stack: Where it failed, in torch's own words: the traceback, or the stack that a dying process printed.
+        cached: Whether an earlier run found this out, since when nothing changed that it depends on.
     """
 
     name: str
@@ -91,6 +122,8 @@ class CheckResult:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     expected: str | None = None
+    stack: str | None = None
+    cached: bool = False
 
     @property
     def red(self) -> bool:

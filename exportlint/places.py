@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType, TracebackType
 
-    from exportlint.findings import Finding, Severity
+    from exportlint.findings import Finding, Outcomes, Severity
 
 # Packages whose frames never own a failure: the framework itself and what it computes with.
 FRAMEWORK = frozenset(
@@ -47,7 +47,14 @@ class Place:
         return _end_lines(self.file).get(self.line, self.line)
 
     def finding(
-        self, rule: str, severity: Severity, message: str, *, rewrite: str | None = None, evidence: str | None = None
+        self,
+        rule: str,
+        severity: Severity,
+        message: str,
+        *,
+        rewrite: str | None = None,
+        evidence: str | None = None,
+        outcomes: Outcomes | None = None,
     ) -> Finding:
         """A finding of this rule at this place."""
         from exportlint.findings import Finding
@@ -62,6 +69,7 @@ class Place:
             source=self.source or None,
             rewrite=rewrite,
             evidence=evidence,
+            outcomes=outcomes or {},
         )
 
 

@@ -62,7 +62,7 @@ def model_failure(error: ModelError) -> CheckResult:
     )
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
         rule, message = "EXP002", what
-    finding = blame.finding(rule, message, blame.place_of(cause), severity="error", evidence=blame.words(cause))
+    finding = blame.finding(rule, message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
     return CheckResult(
         name=NAME, outcome="errored", reason=f"{what}: {blame.words(cause)}", findings=(finding,), notes=(RAN_NOT,)
     )
@@ -75,7 +75,7 @@ def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> Check
 def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
     """The findings for an export that raised."""
     if "onstraint" in f"{type(error).__name__}: {error}":
-        narrowed = narrowing.of_refusal(ctx.guards, error)
+        narrowed = narrowing.of_refusal(ctx.guards, error, "breaks")
         if narrowed:
             return narrowed
     return (blame.of_failure(error, ctx.head()),)
@@ -96,7 +96,7 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
             raise MemoryError from error
         place = blame.place_of(error)
         rule, message = "EXP004", "the program cannot run the example that it was captured from"
-        return _failed((blame.finding(rule, message, place, evidence=blame.words(error)),))
+        return _failed((blame.finding(rule, message, place, outcome="breaks", evidence=blame.words(error)),))
     difference = compare(ctx.expected(), actual, **ctx.tolerance)
     if difference is not None:
         return _differs(ctx, program, difference)
@@ -104,7 +104,7 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     if difference is not None:
         message = "the eager model changes its inputs, and the program does not change them alike"
         evidence = str(difference).replace("output", "input", 1)
-        return _failed((blame.finding("EXP004", message, ctx.head(), evidence=evidence),))
+        return _failed((blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=evidence),))
     if any(tensor.is_meta for tensor in _tensors(actual)):
         reason = "the model is captured; its results hold no numbers that could be compared"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
@@ -142,7 +142,7 @@ def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> 
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     message = "the program returns something else than the eager model for the example that it was captured from"
     place = wrong_result.place_of(ctx, program) or ctx.head()
-    return _failed((blame.finding("EXP004", message, place, evidence=str(difference)),))
+    return _failed((blame.finding("EXP004", message, place, outcome="silent", evidence=str(difference)),))
 
 
 def _not_a_module(ctx: Context, error: Exception) -> Finding:
@@ -153,6 +153,6 @@ def _not_a_module(ctx: Context, error: Exception) -> Finding:
     if taken:
         place = blame.assignment_of(type(model), taken[0]) or ctx.head()
         message = f"the attribute {taken[0]!r} has a name that torch.fx keeps for itself"
-        return blame.finding("EXP602", message, place, evidence=blame.words(error))
+        return blame.finding("EXP602", message, place, outcome="breaks", evidence=blame.words(error))
     message = "the captured program cannot be turned into a module"
-    return blame.finding("EXP003", message, ctx.head(), evidence=blame.words(error))
+    return blame.finding("EXP003", message, ctx.head(), outcome="breaks", evidence=blame.words(error))

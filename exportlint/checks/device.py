@@ -5,7 +5,8 @@
 3. It runs on the second device, where tensors that stayed on the CPU meet those that moved. Such a meeting is repaired,
    so that one run lists all of them, and is blamed on the line that made the tensor. The numbers must be the CPU's.
 4. It is exported on the second device: some code runs under capture only, and the programs must have one structure.
-5. That program runs there, and so does the CPU's, moved by `move_to_device_pass`, with the eager model's numbers.
+5. That program runs there, and so does the CPU's, moved by `move_to_device_pass`, with the eager model's numbers. Both
+   are saved for a process that lacks the model's source, which loads and runs them there.
 6. Devices that follow the inputs in the source and are constants in the program are named, as information.
 
 A tensor that stayed on the CPU and may, since it is 0-dim or an index, is portable and no finding.
@@ -16,11 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.checks import device_saved
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device_branches import look_for_branches
 from exportlint.checks.device_elsewhere import run_elsewhere
 from exportlint.checks.device_report import Report, blame_origin
-from exportlint.checks.device_twin import difference, export_there, rerun, tensors
+from exportlint.checks.device_rerun import rerun
+from exportlint.checks.device_twin import difference, export_there, tensors
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ def run(ctx: Context) -> CheckResult:
             run_elsewhere(ctx, report, name)
     if there and not report.stuck():
         rerun(ctx, report, there, twin)  # last, since it moves the program
+    device_saved.record(ctx, report)
     return report.result()
 
 
@@ -77,7 +81,9 @@ def _on_the_cpu(ctx: Context, report: Report) -> tuple[Provenance, Any] | None:
         return None
     for made in provenance.foreign:
         what = f"`{made.call}` writes down the device {made.device}"
-        report.add(blame.finding("EXP201", f"{what}, wherever the model and its inputs are", made.place))
+        report.add(
+            blame.finding("EXP201", f"{what}, wherever the model and its inputs are", made.place, outcome="unportable")
+        )
     for kept, place in provenance.writes:
         if kept.attribute:
             report.add(_written_outside_state(kept.where, kept.place or place, place))
@@ -88,13 +94,13 @@ def _on_the_cpu(ctx: Context, report: Report) -> tuple[Provenance, Any] | None:
 def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:
     evidence = None if written is None else f"written in place at {display_path(written.file)}:{written.line}"
     message = f"{where} is a tensor outside the state dict that forward writes to: the program does not keep it"
-    return blame.finding("EXP203", message, place, evidence=evidence)
+    return blame.finding("EXP203", message, place, outcome="unportable", evidence=evidence)
 
 
 def _autocasts(report: Report, provenance: Provenance) -> None:
     for device_type, place in provenance.autocasts:
         message = f"autocast is switched on for {device_type}, wherever the inputs are"
-        report.add(blame.finding("EXP206", message, place))
+        report.add(blame.finding("EXP206", message, place, outcome="unportable"))
 
 
 def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[torch.Tensor] | None:
@@ -133,13 +139,17 @@ def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[t
 
 
 def _stayed(mismatch: Mismatch) -> Finding:
-    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it."""
+    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it; or for a generator."""
+    if mismatch.generator:
+        message = "a generator of the CPU is to draw numbers for a tensor that follows the inputs"
+        evidence = f"{mismatch.operator} was given a generator of the CPU on the second device"
+        return blame.finding("EXP202", message, mismatch.place, outcome="unportable", evidence=evidence)
     rule, message, place = blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
     used = mismatch.place
     evidence = f"{mismatch.operator} met a CPU tensor of shape {list(mismatch.shape)} on the second device"
     if used is not None and used != place:
         evidence += f" at {display_path(used.file)}:{used.line}"
-    return blame.finding(rule, message, place, severity="warning", evidence=evidence)
+    return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
 
 
 def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> None:
@@ -148,11 +158,13 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
         raise MemoryError from error
     if isinstance(error, TypeError) and "to numpy" in str(error):
         message = "a tensor that is not on the CPU is handed to numpy"
-        report.add(blame.finding("EXP401", message, blame.place_of(error), evidence=blame.words(error)))
+        report.add(
+            blame.finding("EXP401", message, blame.place_of(error), outcome="unportable", evidence=blame.words(error))
+        )
         return
     if origin is not None:  # torch itself looked at the devices before it called an operator
         rule, message, place = blame_origin(origin, blame.place_of(error))
-        report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
+        report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return
     why = "it has no backward pass" if _BACKWARD in str(error) else blame.words(error)
     report.unchecked = f"the second device cannot run the model: {why}"
@@ -184,6 +196,6 @@ def _what_is_baked(ctx: Context, report: Report, provenance: Provenance, twin: E
     baked = baked_places(program, provenance.calls, twin)
     message = "the device follows the inputs here, and the program exported on the CPU makes it a constant"
     for place in baked[:MOST_BAKED]:
-        report.add(blame.finding("EXP205", message, place, severity="info"))
+        report.add(blame.finding("EXP205", message, place, outcome="fine"))
     if len(baked) > MOST_BAKED:
         report.notes.append(f"{len(baked) - MOST_BAKED} more lines have a device that is baked in the program")

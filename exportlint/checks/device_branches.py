@@ -39,7 +39,9 @@ def _decided(branch: Branch) -> Finding:
         message += f", since {branch.device_type} has no {dtype}"
     elif branch.run.error is None:
         bites = compare(_leaves(branch.plain.result), _leaves(branch.run.result)) is not None
-    return blame.finding("EXP204", message, branch.place, severity="warning" if bites else "info", evidence=branch.what)
+    return blame.finding(
+        "EXP204", message, branch.place, outcome="unportable" if bites else "fine", evidence=branch.what
+    )
 
 
 def _leaves(result: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.checks import device_saved
 from exportlint.checks.context import call
 from exportlint.checks.device_report import blame_origin
 from exportlint.checks.device_twin import difference, tensors
@@ -88,7 +89,7 @@ def run_on(ctx: Context, report: Report, where: Elsewhere) -> None:
             report.leave_out(f"{where.name} cannot run the model: {blame.words(error)}")
             return
         rule, message, place = blame_origin(provenance.blamed, blame.place_of(error))
-        report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
+        report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return
     if where.numbers and not report.stuck():
         _programs(ctx, report, where, [tensor.cpu() for tensor in result])
@@ -143,3 +144,5 @@ def _programs(ctx: Context, report: Report, where: Elsewhere, expected: list[tor
         found = difference(ctx, expected, actual)
         if found is not None:
             report.notes.append(f"the program, {how}, returns something else than the eager model there: {found}")
+        else:
+            device_saved.keep(ctx, report, program, how, expected, where.device_type)

@@ -59,7 +59,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
                 report.notes.append(f"the export on the second device fails: {blame.words(error)}")
             return None
         rule, message, place = blame_origin(provenance.blamed, _place_of(error))
-        report.add(blame.finding(rule, message, place, severity="warning", evidence=blame.words(error)))
+        report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return None
     _compare_programs(ctx, report, twin, provenance)
     return twin
@@ -92,75 +92,6 @@ def _compare_programs(ctx: Context, report: Report, twin: ExportedProgram, prove
     branches = [place for place in provenance.reads if any(word in place.source for word in _BRANCHES)]
     if branches:
         message = "the device decides which program is captured"
-        report.add(blame.finding("EXP204", message, branches[-1], severity="info", evidence=evidence))
+        report.add(blame.finding("EXP204", message, branches[-1], outcome="fine", evidence=evidence))
     else:
         report.notes.append(f"torch captures another program on the second device: {evidence}")
-
-
-def rerun(ctx: Context, report: Report, expected: list[torch.Tensor], twin: ExportedProgram | None) -> None:
-    """Run the program that was exported on the second device there, then the CPU's program, moved there.
-
-    The CPU's program is moved in place, so nothing may need it afterwards.
-
-    Args:
-        ctx: The model case.
-        report: Where findings go.
-        expected: What the eager model returns on the second device, as tensors of the CPU.
-        twin: The program that was exported there, if there is one.
-    """
-    try:
-        program = ctx.program()
-        ctx.stage("run of the program on the CPU")
-        with unchanged(program):
-            own = tensors(call(program.module(), ctx.example()))
-    except Exception:
-        return  # for the check ``capture`` to say
-    if difference(ctx, expected, own) is not None:
-        report.notes.append("the program's result differs from the eager model's on the CPU already: not run elsewhere")
-        return
-    if twin is not None:
-        ctx.stage("run of the program that was exported on the second device")
-        _run_there(ctx, report, expected, twin, "exported on the second device")
-    _run_moved(ctx, report, expected, program)
-
-
-def _run_moved(ctx: Context, report: Report, expected: list[torch.Tensor], program: ExportedProgram) -> None:
-    from exportlint.devices import rerun as moving
-
-    ctx.stage("move of the program to the second device")
-    try:
-        moved = moving.move(program)
-    except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        report.notes.append(f"move_to_device_pass cannot move the program: {blame.words(error)}")
-        return
-    ctx.stage("run of the moved program")
-    found = _run_there(ctx, report, expected, moved, "moved to the second device")
-    if found is None:
-        return
-    left = list(moving.left_behind(moved))
-    for what, place in left:
-        message = f"{what} follows the inputs here and stays on the CPU when move_to_device_pass moves the program"
-        rewrite = "Export on the target device: move_to_device_pass does not mend this line."
-        report.add(blame.finding("EXP205", message, place, severity="info", rewrite=rewrite, evidence=found))
-    if not left:
-        report.notes.append(f"the program, moved to the second device, returns something else: {found}")
-
-
-def _run_there(
-    ctx: Context, report: Report, expected: list[torch.Tensor], program: ExportedProgram, how: str
-) -> str | None:
-    """Run a program on the second device; returns how its numbers differ. What cannot be run is a note."""
-    from exportlint.devices import second
-
-    try:
-        with second.policy("raise"):
-            actual = second.to_cpu(tensors(call(program.module(), second.to_second(ctx.example()))))
-    except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        report.notes.append(f"the program, {how}, does not run there: {blame.words(error)}")
-        return None
-    found = difference(ctx, expected, actual)
-    return None if found is None else str(found)

@@ -65,7 +65,9 @@ def _of_draft(failure: Any, file_names: dict[int, str]) -> Finding | None:
         (file_names.get(f["filename"], ""), int(f["line"])) for f in data.get("user_stack") or data.get("stack", ())
     ]
     place = places.of_frames(reversed(frames))
-    return blame.finding(rule, message, place, evidence=f"draft export: {data.get('expr') or data.get('op')}")
+    return blame.finding(
+        rule, message, place, outcome="breaks", evidence=f"draft export: {data.get('expr') or data.get('op')}"
+    )
 
 
 def submodule_notes(ctx: Context) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def _harm(again: Callable[[], Any]) -> str | None:
 
 def _of_cache(name: str, function: Any, harm: str) -> Finding:
     message = f"the cache of {name} keeps a tensor without data after the capture"
-    return blame.finding(RULE, message, _definition(function), evidence=harm)
+    return blame.finding(RULE, message, _definition(function), outcome="silent", evidence=harm)
 
 
 def holds_fake(value: Any, depth: int = 0) -> bool:
@@ -100,7 +100,7 @@ def holds_fake(value: Any, depth: int = 0) -> bool:
 
 def _finding(slot: Slot, harm: str) -> Finding:
     message = f"{slot.words} keeps a tensor without data after the capture"
-    return blame.finding(RULE, message, line_of(slot), evidence=harm)
+    return blame.finding(RULE, message, line_of(slot), outcome="silent", evidence=harm)
 
 
 def line_of(slot: Slot, executed: list[tuple[str, int]] | None = None) -> Place | None:

@@ -84,6 +84,7 @@ def as_finding(prediction: Prediction) -> Finding:
         source=place.source or None,
         rewrite=prediction.rewrite,
         library=_is_library(prediction.path),
+        outcomes=prediction.outcomes,
     )
 
 

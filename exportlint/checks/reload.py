@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.context import Context
-    from exportlint.findings import Finding, Outcome, Severity
+    from exportlint.findings import Finding, Outcome, Result
 
 NAME = "reload"
 KNOWN_MODULES = frozenset({"builtins", "collections", "torch"})
@@ -58,10 +58,10 @@ def run(ctx: Context) -> CheckResult:
             raise MemoryError from error
         return _not_saved(ctx, error)
     record = {
-        "inputs": [_plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
-        "expected": [_plain(leaf) for leaf in pytree.tree_leaves(expected)],
+        "inputs": [plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
+        "expected": [plain(leaf) for leaf in pytree.tree_leaves(expected)],
         "tolerance": ctx.tolerance,
-        "classes": [described for cls in _input_classes(ctx) if (described := _described(cls))],
+        "classes": described_classes(ctx),
     }
     torch.save(record, ctx.path(CALL))
     return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx))
@@ -72,6 +72,11 @@ def _input_classes(ctx: Context) -> list[type]:
     from torch.utils import _pytree as pytree
 
     return sorted(_custom_types(pytree.tree_structure(ctx.example())), key=lambda cls: cls.__qualname__)
+
+
+def described_classes(ctx: Context) -> list[dict[str, Any]]:
+    """What the loader needs to make stand-ins for the classes of the inputs."""
+    return [described for cls in _input_classes(ctx) if (described := _described(cls))]
 
 
 def _described(cls: type) -> dict[str, Any] | None:
@@ -89,7 +94,7 @@ def _unexpected(error: Exception) -> tuple[str, ...]:
     return () if isinstance(error, NotCapturedError) else (blame.words(error),)
 
 
-def _plain(leaf: Any) -> Any:
+def plain(leaf: Any) -> Any:
     """A tensor without its graph, or a plain value; anything else by its words, which compares as different."""
     import torch
 
@@ -103,22 +108,24 @@ def _not_saved(ctx: Context, error: Exception) -> CheckResult:
     reason = f"the program cannot be saved: {blame.words(error)}"
     lacks = type(error).__name__ in ("NotImplementedError", "SerializeError")
     message = "torch cannot save this program" if lacks else "the program cannot be saved"
-    severity: Severity = "info" if lacks else "error"
+    outcome: Result | None = None if lacks else "breaks"
     place = _place_of_custom(ctx, ctx.build()) or ctx.head()
-    found = blame.finding("EXP701", message, place, severity=severity, evidence=reason)
+    found = blame.finding("EXP701", message, place, outcome=outcome, evidence=reason)
     return CheckResult(name=NAME, outcome="not_checked" if lacks else "failed", reason=reason, findings=(found,))
 
 
 def _suspect(ctx: Context) -> tuple[Finding, ...]:
     """The finding to report if the second half fails, and what whoever loads the program needs in any case."""
     place = _place_of_custom(ctx, ctx.build()) or ctx.head()
-    found = blame.finding("EXP701", "the saved program cannot be loaded without the model's source", place)
+    found = blame.finding(
+        "EXP701", "the saved program cannot be loaded without the model's source", place, outcome="unportable"
+    )
     needs = [
         blame.finding(
             "EXP701",
             f"whoever loads the program needs the class {cls.__name__}, of which an input is made",
             blame.definition_of(cls),
-            severity="info",
+            outcome=None,
             rewrite=f"Keep {cls.__name__} in a module of its own that is shipped with the program.",
         )
         for cls in _input_classes(ctx)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RAN_NOT = "the model does not run"
 MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second call"})
+MOST_WORDS = 100  # last lines of a process that are kept
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
 
@@ -38,13 +39,14 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
     reason = f"{message}: {words}" if words else message
     notes = (RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()
     finding = _finding(check, stage, message, fatal_place(ending.output), words)
-    return CheckResult(name=check, outcome=outcome, reason=reason, findings=(finding,), notes=notes)
+    stack = "\n".join(ending.output[-MOST_WORDS:]) or None
+    return CheckResult(name=check, outcome=outcome, reason=reason, findings=(finding,), notes=notes, stack=stack)
 
 
 def _finding(check: str, stage: str | None, message: str, place: Place | None, words: str | None) -> Finding:
     by_check = {"capture": "EXP003", "reload": "EXP701"}
     rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
-    return blame.finding(rule, message, place, severity="error", evidence=words)
+    return blame.finding(rule, message, place, outcome="breaks", evidence=words)
 
 
 def fatal_place(output: tuple[str, ...]) -> Place | None:

@@ -20,7 +20,7 @@ from hypothesis.errors import Unsatisfiable
 from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
-from exportlint.checks import divergence
+from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import ModelError, NotCapturedError, call, fresh, mutates, unchanged
 from exportlint.findings import CheckResult, Finding
 from exportlint.parity.compare import Difference, compare
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
+    from exportlint.findings import Result
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract, Granted
     from exportlint.shapes.strategies import Drawn
@@ -59,9 +60,9 @@ class RefusedError(Exception):
 class FaultError(Exception):
     """A call that the eager model accepts and on which the program fails or differs."""
 
-    def __init__(self, rule: str, message: str, place: Place | None, evidence: str) -> None:
+    def __init__(self, rule: str, message: str, place: Place | None, evidence: str, outcome: Result) -> None:
         super().__init__(message)
-        self.rule, self.message, self.place, self.evidence = rule, message, place, evidence
+        self.rule, self.message, self.place, self.evidence, self.outcome = rule, message, place, evidence, outcome
 
     @property
     def key(self) -> tuple[str, Place | None]:
@@ -70,7 +71,7 @@ class FaultError(Exception):
 
     def finding(self) -> Finding:
         """The finding for it."""
-        return blame.finding(self.rule, self.message, self.place, severity="warning", evidence=self.evidence)
+        return blame.finding(self.rule, self.message, self.place, outcome=self.outcome, evidence=self.evidence)
 
 
 @dataclass
@@ -157,9 +158,9 @@ class Subject:
             place = guard.place
             message = f"the program refuses a call that the eager model accepts; it holds only while {guard.text}"
         else:
-            place = self._part(inputs) or node_place(self.program, fresh(inputs)) or self.ctx.head()
+            place = self._part(inputs) or failing_node.place(self.program, fresh(inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
-        return FaultError(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}")
+        return FaultError(blame.size_rule(place), message, place, f"{said}: {blame.words(error)}", "specialises")
 
     def _difference(self, difference: Difference, inputs: Inputs, said: str, sizes: Mapping[str, int]) -> FaultError:
         """The program answers, and wrongly."""
@@ -167,7 +168,7 @@ class Subject:
         place = guard.place if guard is not None else self._part(inputs)
         rule = blame.size_rule(place) if place is not None else "EXP004"
         message = "the program returns something else than the eager model for another call"
-        return FaultError(rule, message, place or self.ctx.head(), f"{said}: {difference}")
+        return FaultError(rule, message, place or self.ctx.head(), f"{said}: {difference}", "silent")
 
     def _part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""
@@ -191,30 +192,6 @@ def violated(guards: list[Guard], sizes: Mapping[str, int]) -> Guard | None:
             continue
         if holds == False:  # noqa: E712 - sympy's own false
             return guard
-    return None
-
-
-def node_place(program: ExportedProgram, inputs: Inputs) -> Place | None:
-    """The line recorded for the node of the program that fails with these inputs."""
-    import torch
-
-    module = program.module(check_guards=False)
-
-    class Interpreter(torch.fx.Interpreter):
-        last: torch.fx.Node | None = None
-
-        def run_node(self, n: torch.fx.Node) -> Any:
-            self.last = n
-            return super().run_node(n)
-
-    interpreter = Interpreter(module)
-    try:
-        with torch.no_grad():
-            interpreter.run(*pytree.tree_leaves(inputs))
-    except Exception:
-        trace = (interpreter.last.stack_trace if interpreter.last is not None else None) or ""
-        frames = [(file, int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace)]
-        return places.of_frames(reversed(frames))
     return None
 
 
@@ -253,7 +230,7 @@ def run(ctx: Context) -> CheckResult:
 def _fault_of_the_case(error: ModelError) -> CheckResult:
     cause = error.__cause__ or error
     message = FAULTS_OF_THE_CASE[error.stage]
-    found = blame.finding("EXP002", message, blame.place_of(cause), evidence=blame.words(cause))
+    found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
     return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 
 
@@ -294,7 +271,9 @@ def _refused(ctx: Context, error: Exception, guards: list[Guard], *, inferred: b
     """The result for a case whose export with these dynamic shapes fails."""
     if not inferred:
         return _not_checked("the model is not captured")
-    findings = narrowing.of_refusal(guards, error) or (blame.of_failure(error, ctx.head()),)
+    findings = narrowing.of_refusal(guards, error, "specialises") or (
+        blame.of_failure(error, ctx.head(), "specialises"),
+    )
     reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings)
 
@@ -319,7 +298,9 @@ def _pin(subject: Subject, words: str, source: str, size: int) -> Finding:
     message = f"{words} should be dynamic and became the constant {size}"
     if not pins and size < 2:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"
-    return blame.finding(blame.size_rule(place), message, place, evidence=pins[0].text if pins else None)
+    return blame.finding(
+        blame.size_rule(place), message, place, outcome="specialises", evidence=pins[0].text if pins else None
+    )
 
 
 def _drawn(subject: Subject) -> list[Finding]:

@@ -338,13 +338,12 @@ class Inquiry:
             message = f"{what}{read.what} is read when the model runs; that had no effect on its result in this run"
             if read.kind == "file":
                 message = f"the file {read.what} is read when the model runs; the program keeps what it held"
-            found = blame.finding("EXP303", message, read.place, severity="info")
+            found = blame.finding("EXP303", message, read.place, outcome="fine")
             if (found.file, found.line) not in told:
                 self.findings.append(found)
 
     def _add(self, rule: str, message: str, place: Place | None, evidence: str, rewrite: str | None = None) -> None:
-        severity = None if rule == "EXP004" else "warning"
-        found = blame.finding(rule, message, place, severity=severity, rewrite=rewrite, evidence=evidence)  # type: ignore[arg-type]
+        found = blame.finding(rule, message, place, outcome="silent", rewrite=rewrite, evidence=evidence)
         if (found.rule, found.file, found.line) not in {(f.rule, f.file, f.line) for f in self.findings}:
             self.findings.append(found)
 

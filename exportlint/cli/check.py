@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from exportlint.findings import SEVERITIES
-from exportlint.rules.base import MODES
+from exportlint.findings import MODES, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from exportlint.rules.base import Mode
+    from exportlint.findings import Mode
     from exportlint.source.engine import Prediction, Unanalysed
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from exportlint.rules.base import Outcomes, Rule
+    from exportlint.findings import Outcomes
+    from exportlint.rules.base import Rule
 
 OUTCOMES = """\
 `main` is the form in the bad example; other forms, which end otherwise, have names of their own.
@@ -58,7 +59,7 @@ def as_table(found: list[Rule]) -> str:
 
 def _severities(found: Rule) -> str:
     """What its forms mean for ``torch.export.export``, the main form first; with the mode where it bites in another."""
-    from exportlint.rules.base import MODES, severity
+    from exportlint.findings import MODES, severity
 
     forms = [found.outcomes, *(variant.outcomes for variant in found.variants.values())] if found.outcomes else []
     for mode in MODES if forms else ():

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from exportlint.findings import Severity
+    from collections.abc import Callable, Iterable, Mapping
+
+    from exportlint.findings import Mode, Outcomes, Result, Severity
     from exportlint.source.events import Event
     from exportlint.source.fragments import Site
 
-Mode = Literal["export", "export-strict", "compile"]
-Result = Literal["breaks", "silent", "specialises", "unportable", "fine"]
 Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "run"]
 Stage = Literal["stable", "preview"]
-Outcomes = Mapping[Mode, Result]
-
-MODES: tuple[Mode, ...] = get_args(Mode)
-RESULTS: tuple[Result, ...] = get_args(Result)
-_SEVERITY: Mapping[Result, Severity | None] = {
-    "breaks": "error",
-    "silent": "error",
-    "specialises": "warning",
-    "unportable": "warning",
-    "fine": None,
-}
 
 
 def outcomes(*, export: Result, strict: Result, compiled: Result) -> Outcomes:
     """What happens in each capture mode."""
     return {"export": export, "export-strict": strict, "compile": compiled}
-
-
-def severity(found: Outcomes, modes: Iterable[Mode]) -> Severity | None:
-    """The worst severity over these modes; ``None`` where nothing happens in any."""
-    ranked: tuple[Severity | None, ...] = ("error", "warning")
-    severities = {_SEVERITY[found[mode]] for mode in modes}
-    return next((s for s in ranked if s in severities), None)
 
 
 @dataclass(frozen=True, slots=True)

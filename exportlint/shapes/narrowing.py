@@ -10,7 +10,7 @@ from exportlint import blame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from exportlint.findings import Finding, Severity
+    from exportlint.findings import Finding, Result
     from exportlint.torch_hooks.guards import Guard
 
 Kind = Literal["pinned", "bounded", "divisible", "equal", "bound", "unequal"]
@@ -56,17 +56,15 @@ def say(guard: Guard) -> str:
     return f"this line binds dynamic sizes: {text}"
 
 
-def finding(guard: Guard, severity: Severity | None = None, evidence: str | None = None) -> Finding:
-    """The finding for a guard that narrows a dimension."""
-    return blame.finding(
-        blame.size_rule(guard.place), say(guard), guard.place, severity=severity, evidence=evidence or guard.text
-    )
-
-
-def of_refusal(guards: Sequence[Guard], error: BaseException) -> tuple[Finding, ...]:
+def of_refusal(guards: Sequence[Guard], error: BaseException, outcome: Result) -> tuple[Finding, ...]:
     """Findings for an export that was refused since guards narrow dimensions that were declared dynamic.
 
     Every violation that torch lists is matched with the guards of its kind; those at one line are one finding.
+
+    Args:
+        guards: The guards of the export.
+        error: What it raised.
+        outcome: What the refusal means: the capture that was asked for breaks, or it holds for fewer sizes.
     """
     findings: dict[tuple[str | None, int | None], Finding] = {}
     for line in str(error).splitlines():
@@ -74,7 +72,8 @@ def of_refusal(guards: Sequence[Guard], error: BaseException) -> tuple[Finding, 
         if kinds is None:
             continue
         for guard in _meant(guards, kinds, set(SOURCE.findall(line))):
-            found = finding(guard, "error", line.strip(" -"))
+            rule, evidence = blame.size_rule(guard.place), line.strip(" -")
+            found = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
             findings.setdefault((found.file, found.line), found)
     return tuple(findings.values())
 

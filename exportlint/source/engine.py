@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from libcst import CSTNode
 
-from exportlint.findings import SEVERITIES
+from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
-from exportlint.rules.base import Mode, Outcomes, severity
 from exportlint.source import entries
 from exportlint.source.discover import discover
 from exportlint.source.events import Changed
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from exportlint.findings import Severity
+    from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Match, Rule
     from exportlint.source.events import Event
     from exportlint.source.index import ModuleIndex
@@ -210,7 +209,7 @@ class _Run:
             range=place,
             message=str(error),
             rewrite=rule.rewrite,
-            severity=rule.severity,
+            severity=severity(rule.outcomes, self.options.modes) or "error",
             outcomes=rule.outcomes,
         )
 

@@ -166,7 +166,7 @@ DYNAMIC = {"x": {0: Dim.DYNAMIC}}
 def test_shapes(case, outcome, places):
     shapes = run(case, "capture", "shapes")["shapes"]
     assert (shapes.outcome, found(shapes)) == (outcome, [(rule, marked(HERE, mark)) for rule, mark in places]), shapes
-    assert all(f.severity == "warning" for f in shapes.findings if outcome == "failed")
+    assert all(f.severity == "warning" for f in shapes.findings)  # sizes that are refused: nothing is silently wrong
 
 
 def test_a_wrong_answer_for_one_size_alone():

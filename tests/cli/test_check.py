@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exportlint.cli.check import check
+from exportlint.findings import MODES
 from exportlint.rules import catalogue
-from exportlint.rules.base import MODES
 from exportlint.rules.examples import example
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from exportlint.cli.rule import rule, rules
+from exportlint.findings import RESULTS
 from exportlint.rules import catalogue
-from exportlint.rules.base import RESULTS
 
 
 @pytest.mark.parametrize("name", ["EXP101", "exp101", "branch-on-tensor"])

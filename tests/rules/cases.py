@@ -6,11 +6,13 @@ import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exportlint.findings import MODES, Outcomes
 from exportlint.rules import catalogue
-from exportlint.rules.base import MODES, Outcomes, Proof, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.rules.base import Proof, Rule
 
 MAJOR, MINOR = importlib.metadata.version("torch").split(".")[:2]
 RELEASE = int(MAJOR), int(MINOR)

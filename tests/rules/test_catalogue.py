@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from cases import Case, cases
 
+from exportlint.findings import MODES, RESULTS
 from exportlint.rules import catalogue
-from exportlint.rules.base import MODES, RESULTS, Near, Rule, Variant, outcomes, severity
+from exportlint.rules.base import Near, Rule, Variant, outcomes
 from exportlint.source.engine import Options, lint
 
 if TYPE_CHECKING:
@@ -69,13 +70,6 @@ def test_near_misses_differ_by_one_token(near: Near) -> None:
     blocks = difflib.SequenceMatcher(None, bad, good, autojunk=False).get_opcodes()
     changed = sum(max(i2 - i1, j2 - j1) for kind, i1, i2, j1, j2 in blocks if kind != "equal")
     assert changed == 1, [(bad[i1:i2], good[j1:j2]) for kind, i1, i2, j1, j2 in blocks if kind != "equal"]
-
-
-def test_severity_comes_from_the_modes_asked_for() -> None:
-    mixed = outcomes(export="unportable", strict="silent", compiled="fine")
-    assert severity(mixed, ["export"]) == "warning"
-    assert severity(mixed, ["export", "export-strict"]) == "error"
-    assert severity(mixed, ["compile"]) is None
 
 
 def findings(tmp_path: Path, source: str) -> list[Prediction]:

@@ -13,7 +13,7 @@ from exportlint.source.engine import Options, lint
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from exportlint.rules.base import Mode
+    from exportlint.findings import Mode
     from exportlint.source.engine import Prediction
 
 

@@ -85,11 +85,11 @@ B4 = torch.ones(4, 4)
 def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, example, marks):
     with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
         torch.export.export(model(), (example,), dynamic_shapes={"x": {0: Dim("a"), 1: Dim("b")}}, strict=False)
-    findings = narrowing.of_refusal(log.guards, caught.value)
+    findings = narrowing.of_refusal(log.guards, caught.value, "breaks")
     assert {f.line for f in findings} == {marked(HERE, mark) for mark in marks}
     assert {(f.rule, f.severity) for f in findings} == {("EXP301", "error")}
     assert all(f.evidence and "\n" not in f.evidence for f in findings)
 
 
 def test_an_error_of_another_kind_is_not_about_narrowing():
-    assert narrowing.of_refusal([guard(sympy.Eq(A, 4))], ValueError("something else")) == ()
+    assert narrowing.of_refusal([guard(sympy.Eq(A, 4))], ValueError("something else"), "breaks") == ()
