@@ -23,11 +23,13 @@ class Report:
         findings: The findings by rule and place.
         notes: Further lines for a reader.
         unchecked: Why the check could not be done to its end, if so.
+        saved: Programs for another process to load, as `exportlint.checks.device_saved` records them.
     """
 
     findings: dict[tuple[str, Any, Any], Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unchecked: str | None = None
+    saved: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
         """Add a finding; at a rule's place the worse stays, and the first of equals."""

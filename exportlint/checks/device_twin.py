@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame, places
-from exportlint.checks.context import call, unchanged
 from exportlint.checks.device_report import blame_origin
 from exportlint.parity.compare import Difference, compare
 

@@ -6,6 +6,7 @@ what torch needs, and exportlint can be imported in it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 PROGRAM = "program.pt2"
 CALL = "call.pt"
+ELSEWHERE = "elsewhere.pt"  # the calls of programs that are to run on another device
 MESSAGES = "loaded.jsonl"
+SECOND = "second"
 ROOTS = ("torch", "numpy", "exportlint")
 # Imported by torch without being named among its requirements.
 FURTHER = {
@@ -85,36 +88,96 @@ def allowed_packages() -> set[str]:
 
 def job(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
     """Load, run and compare; one message with what happened."""
-    sys.meta_path[:] = [OnlyTorch(tuple(sys.meta_path))]
-    os.chdir(tempfile.gettempdir())
+    _leave_the_source()
     emit({"stage": "load"})
     emit({"loaded": load(Path(folder))})
 
 
+def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
+    """The same for programs of another device: one message with what happened to each, in the order of the record."""
+    import torch
+
+    _leave_the_source()
+    emit({"stage": "load"})
+    known = torch.load(Path(folder) / ELSEWHERE, weights_only=True)
+    _stand_ins(known)
+    emit({"loaded": {p["how"]: _run(Path(folder) / p["file"], {**known, **p}) for p in known["programs"]}})
+
+
+def _leave_the_source() -> None:
+    sys.meta_path[:] = [OnlyTorch(tuple(sys.meta_path))]
+    os.chdir(tempfile.gettempdir())
+
+
 def load(folder: Path) -> dict[str, Any]:
     """What happened: ``error`` in one line or ``None``, the step, the seconds that loading took."""
+    import torch
+
+    known = torch.load(folder / CALL, weights_only=True)
+    _stand_ins(known)
+    return _run(folder / PROGRAM, known)
+
+
+def _run(file: Path, known: dict[str, Any]) -> dict[str, Any]:
+    """Load a program, call it on the device that the record names, and compare."""
     import torch
     from torch.utils import _pytree as pytree
 
     from exportlint.checks.context import call
     from exportlint.parity.compare import compare
 
-    known = torch.load(folder / CALL, weights_only=True)
-    for described in known["classes"]:
-        stand_in(**described)
-    step = "load"
+    device, step = known.get("device"), "load"
     try:
-        began = time.monotonic()
-        program = torch.export.load(folder / PROGRAM)
-        seconds = time.monotonic() - began
-        step = "run"
-        args, kwargs = pytree.tree_unflatten(known["inputs"], program.call_spec.in_spec)
-        actual = call(program.module(), (args, kwargs))
-        difference = compare(known["expected"], pytree.tree_leaves(actual), **known["tolerance"])
+        with _computing_on(device):
+            began = time.monotonic()
+            program = torch.export.load(file)
+            seconds = time.monotonic() - began
+            step = "run"
+            inputs = _moved(pytree.tree_unflatten(known["inputs"], program.call_spec.in_spec), device)
+            actual = call(program.module(), inputs)
+        difference = compare(known["expected"], _brought_back(actual, device), **known["tolerance"])
     except Exception as error:
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         return {"step": step, "error": f"{type(error).__name__}: {text}"[:300]}
     return {"step": "compare", "error": None if difference is None else str(difference), "seconds": seconds}
+
+
+def _computing_on(device: str | None) -> contextlib.AbstractContextManager[Any]:
+    """A context in which the device can be used; the second device stays registered."""
+    if device != SECOND:
+        return contextlib.nullcontext()
+    from exportlint.devices import policy, second_device
+
+    second_device()
+    return policy("raise")
+
+
+def _moved(inputs: Any, device: str | None) -> Any:
+    from torch.utils import _pytree as pytree
+
+    if device == SECOND:
+        from exportlint.devices import to_second
+
+        return to_second(inputs)
+    import torch
+
+    return inputs if device is None else pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), inputs)
+
+
+def _brought_back(result: Any, device: str | None) -> list[Any]:
+    """The leaves of a result; of one that was computed elsewhere, its tensors, on the CPU."""
+    from torch.utils import _pytree as pytree
+
+    if device is None:
+        return pytree.tree_leaves(result)
+    from exportlint.devices.kept import tensors_in
+
+    return [tensor.cpu() for tensor in tensors_in(result)]
+
+
+def _stand_ins(known: dict[str, Any]) -> None:
+    for described in known["classes"]:
+        stand_in(**described)
 
 
 def stand_in(module: str, name: str, fields: list[str], serialised: str) -> None:
@@ -130,7 +193,8 @@ def stand_in(module: str, name: str, fields: list[str], serialised: str) -> None
     torch.export.register_dataclass(cls, serialized_type_name=serialised)
 
 
-def main(folder: str) -> None:
+def main(folder: str, job_name: str = "job") -> None:
     """The main program of a fresh interpreter; its messages go to a file, since the program itself may print."""
+    run = {"job": job, "job_elsewhere": job_elsewhere}[job_name]
     with (Path(folder) / MESSAGES).open("w", encoding="ascii") as file:
-        job(lambda message: print(json.dumps(message), file=file, flush=True), folder)
+        run(lambda message: print(json.dumps(message), file=file, flush=True), folder)
