@@ -9,14 +9,13 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from exportlint.checks import variants
+from exportlint.checks.variants import VARIANTS
 from exportlint.findings import CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 F = TypeVar("F")
@@ -55,6 +54,39 @@ class Method:
     inputs2: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a step of a sequence of calls is made from, on the eager model's side or on the program's.
+
+    Attributes:
+        last: What the last call on this side returned; ``None`` at the beginning and after a reset.
+        count: Calls since then.
+        seed: A drawn number, the same on both sides.
+    """
+
+    last: Any
+    count: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call that may follow others.
+
+    Attributes:
+        inputs: Makes the arguments from a `Moment`: a tuple of positional arguments, a pair ``(args, kwargs)`` with a
+            dict as its second item, or a mapping of keyword arguments; ``None`` where the step is not possible now.
+        method: The method that is called: ``forward``, or one of the case's `methods`.
+    """
+
+    inputs: Callable[[Moment], Any]
+    method: str = "forward"
+
+    def __post_init__(self) -> None:
+        if not callable(self.inputs):
+            raise TypeError(f"inputs of a Step must be a function, not {type(self.inputs).__name__}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelCase:
     """What to check: a model, an example call, and what should hold for other calls.
@@ -75,7 +107,15 @@ class ModelCase:
             parameter. Default: found from the embedding that reads the input, else the values in the example.
         expected_failures: Reason by name of check. A failure of that check is reported but changes no exit status; a
             pass is reported as a failure, so that the list stays true.
-        tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the dtype.
+        tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the error
+            that the eager model makes against float64.
+        canonical: Brings a result into a form in which what is free, such as the order of detections or of ties, is
+            the same; applied to the results of both before they are compared.
+        steps: Calls that may follow each other, by name, for the check ``steps``: a `Step`, or ``None`` for a reset,
+            which drops what is carried from call to call and keeps the model and the program.
+        loss: For the check ``training``: takes the result of the model in training mode and returns a scalar.
+        variants: Further cases made from this one: ``bfloat16`` and ``float16`` (model and inputs are cast), and
+            ``autocast`` (to bfloat16).
         about: A function that says how the case was made, where nobody wrote it down; reports show it.
 
     Raises:
@@ -95,6 +135,11 @@ class ModelCase:
     expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     tolerance: Tolerance | None = field(default=None, kw_only=True)
     about: Any = field(default=None, kw_only=True)
+    canonical: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    steps: Mapping[str, Step | None] = field(default_factory=dict, kw_only=True)
+    loss: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    variants: Sequence[str] = field(default=(), kw_only=True)
+    whole: ModelCase | None = field(default=None, kw_only=True, repr=False)  # the case whose method this one is
 
     def __post_init__(self) -> None:
         if not callable(self.model):
@@ -113,10 +158,15 @@ class ModelCase:
             "value_ranges": (isinstance(self.value_ranges, Mapping), "a mapping"),
             "expected_failures": (isinstance(self.expected_failures, Mapping), "a mapping"),
             "tolerance": (isinstance(self.tolerance, (Tolerance, type(None))), "a Tolerance"),
+            "canonical": (self.canonical is None or callable(self.canonical), "a function"),
+            "steps": (isinstance(self.steps, Mapping), "a mapping"),
+            "loss": (self.loss is None or callable(self.loss), "a function"),
+            "variants": (isinstance(self.variants, (tuple, list)), "a tuple of names"),
         }
         for key, (valid, kind) in wanted.items():
             if not valid:
                 raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
+        self._validate_steps()
         for check, reason in self.expected_failures.items():
             if check not in CHECKS:
                 raise ValueError(
@@ -124,6 +174,22 @@ class ModelCase:
                 )
             if not isinstance(reason, str) or not reason.strip():
                 raise ValueError(f"expected_failures[{check!r}] of case {self.name!r} needs a reason")
+
+    def _validate_steps(self) -> None:
+        for name, step in self.steps.items():
+            if not isinstance(step, (Step, type(None))):
+                raise TypeError(f"steps[{name!r}] of case {self.name!r} must be a Step, not {type(step).__name__}")
+            if step is not None and step.method not in (self.methods or ("forward",)):
+                raise ValueError(
+                    f"steps[{name!r}] of case {self.name!r} calls {step.method!r}, which is no method of it"
+                )
+        if self.steps and not any(self.steps.values()):
+            raise ValueError(f"steps of case {self.name!r} holds no Step")
+        for variant in self.variants:
+            if variant not in VARIANTS:
+                raise ValueError(
+                    f"variants of case {self.name!r}: {variant!r} is no variant; known: {', '.join(VARIANTS)}"
+                )
 
     def example(self) -> Inputs:
         """The example call: positional and keyword arguments, made by the case's functions where it has them.
@@ -153,10 +219,9 @@ class ModelCase:
         return _as_call(inputs, self.example()[1], f"inputs2 of case {self.name!r}")
 
     def expand(self) -> tuple[ModelCase, ...]:
-        """The case itself, or one case for each of its methods."""
-        if not self.methods:
-            return (self,)
-        return tuple(self._of_method(name, method) for name, method in self.methods.items())
+        """The case itself, or one case for each of its methods; then the same for each of its variants."""
+        cases = tuple(self._of_method(name, method) for name, method in self.methods.items()) or (self,)
+        return (*cases, *(variants.of_case(case, name) for name in self.variants for case in cases))
 
     def _of_method(self, name: str, method: Any) -> ModelCase:
         if not isinstance(method, Method):
@@ -170,6 +235,8 @@ class ModelCase:
             dynamic_shapes=method.dynamic_shapes,
             inputs2=method.inputs2,
             methods={},
+            steps={},
+            whole=self,
         )
 
 

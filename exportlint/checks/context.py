@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs, ModelCase
     from exportlint.findings import CheckResult, Finding
+    from exportlint.parity.compare import Difference
+    from exportlint.parity.reference import Reference
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
@@ -77,11 +79,13 @@ class Context:
 
     case: ModelCase
     settings: Settings
+        judged: Results that were not equal bit for bit, and how they were judged, in words.
     announce: Callable[[str], None]
     provisional: Callable[[CheckResult], None] = lambda _: None
     observe: Callable[[dict[str, Any]], None] = lambda _: None
     guards: list[Guard] = field(default_factory=list)
     left_behind: list[Finding] = field(default_factory=list)
+    judged: dict[str, None] = field(default_factory=dict)
     inputs_after: Inputs | None = None
     _built: bool = False
     _shared: Any = None
@@ -101,6 +105,33 @@ class Context:
         """The tolerance that the case asks for, as `exportlint.parity.compare.compare` takes it; empty for none."""
         asked = self.case.tolerance
         return {} if asked is None else {"rtol": asked.rtol, "atol": asked.atol}
+
+    def compare(self, expected: Any, actual: Any, inputs: Inputs | None = None) -> Difference | None:
+        """The first difference between two results of a call, as the case defines equal.
+
+        Args:
+            expected: What the eager model returns.
+            actual: What the program returns.
+            inputs: The arguments of the call, for a fresh model in float64 where results are not equal bit for bit.
+        """
+        from exportlint.parity.compare import compare
+
+        reference = self.reference(inputs) if inputs is not None else None
+        found = compare(expected, actual, reference=reference, canonical=self.case.canonical, **self.tolerance)
+        if reference is not None and found is None:
+            self.judged.update(dict.fromkeys(reference.notes))
+        return found
+
+    def reference(self, *calls: Inputs) -> Reference:
+        """The result of the last of these calls of one fresh model in float64, for when it is needed."""
+        from exportlint.parity.reference import Reference, in_double, widened
+
+        def make() -> Any:
+            model = in_double(self.build())
+            results = [call(model, widened(inputs)) for inputs in calls]
+            return self.case.canonical(results[-1]) if self.case.canonical is not None else results[-1]
+
+        return Reference(make)
 
     def stage(self, name: str) -> None:
         """Say what is done next."""
