@@ -53,6 +53,8 @@ class Settings:
         devices: Devices for the check ``device``.
         workdir: Folder for files that pass between the processes of one case.
         captured: False when an earlier process found that the case cannot be captured.
+        record: Whether to tell what each check depends on.
+        tolerance: Relative and absolute tolerance for cases that have none of their own.
     """
 
     checks: tuple[str, ...]
@@ -60,6 +62,8 @@ class Settings:
     devices: tuple[str, ...] = ("second",)
     workdir: str = ""
     captured: bool = True
+    record: bool = False
+    tolerance: tuple[float, float] | None = None
 
 
 @dataclass
@@ -75,11 +79,12 @@ class Context:
         inputs_after: The arguments of the example call as the eager model left them, once it was called.
         guards: The guards of the captured program, or of the export that failed, with their lines.
         left_behind: What exports left behind in the eager model and in the code around it.
+        judged: Results that were not equal bit for bit, and how they were judged, in words.
+        last_error: What the model, or its export, raised last.
     """
 
     case: ModelCase
     settings: Settings
-        judged: Results that were not equal bit for bit, and how they were judged, in words.
     announce: Callable[[str], None]
     provisional: Callable[[CheckResult], None] = lambda _: None
     observe: Callable[[dict[str, Any]], None] = lambda _: None
@@ -87,6 +92,7 @@ class Context:
     left_behind: list[Finding] = field(default_factory=list)
     judged: dict[str, None] = field(default_factory=dict)
     inputs_after: Inputs | None = None
+    last_error: BaseException | None = None
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
@@ -104,7 +110,10 @@ class Context:
     def tolerance(self) -> dict[str, float]:
         """The tolerance that the case asks for, as `exportlint.parity.compare.compare` takes it; empty for none."""
         asked = self.case.tolerance
-        return {} if asked is None else {"rtol": asked.rtol, "atol": asked.atol}
+        if asked is not None:
+            return {"rtol": asked.rtol, "atol": asked.atol}
+        default = self.settings.tolerance
+        return {} if default is None else {"rtol": default[0], "atol": default[1]}
 
     def compare(self, expected: Any, actual: Any, inputs: Inputs | None = None) -> Difference | None:
         """The first difference between two results of a call, as the case defines equal.
@@ -206,8 +215,12 @@ class Context:
             ModelError: When the model does not run.
         """
         if not self._has_expected:
-            self.inputs_after = self.example()
-            self._expected = self.call_eager(self.build(), self.inputs_after)
+            try:
+                self.inputs_after = self.example()
+                self._expected = self.call_eager(self.build(), self.inputs_after)
+            except ModelError as error:
+                self.last_error = error.__cause__
+                raise
             self._has_expected = True
         return self._expected
 
@@ -283,7 +296,7 @@ class Context:
             except ModelError:
                 raise
             except Exception as error:
-                self._failure = error
+                self._failure = self.last_error = error
                 raise
         return self._program
 

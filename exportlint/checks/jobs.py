@@ -13,8 +13,9 @@ import msgspec
 
 from exportlint.checks import loading
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
-from exportlint.findings import CheckResult
+from exportlint.findings import RED, CheckResult
 
 if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
@@ -33,16 +34,20 @@ def list_cases(emit: Emit, target: str) -> None:
 
 def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) -> None:
     """Run checks on the case of this name."""
+    wanted, recorder = msgspec.convert(settings, Settings), None
+    if wanted.record:
+        recorder = Recorder(wanted.workdir)
+        recorder.start()
     try:
         cases = {case.name: case for case in loading.cases_of(target)}
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return
-    check(emit, cases[name], msgspec.convert(settings, Settings))
+    check(emit, cases[name], wanted, recorder)
 
 
-def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
-    """Run checks on a case; each result is sent as soon as it is there."""
+def check(emit: Emit, case: ModelCase, settings: Settings, recorder: Recorder | None = None) -> None:
+    """Run checks on a case; each result is sent as soon as it is there, after what it depends on."""
     warnings.simplefilter("ignore")
     ctx = Context(
         case,
@@ -56,6 +61,8 @@ def check(emit: Emit, case: ModelCase, settings: Settings) -> None:
         emit({"check": name})
         result = run_check(name, ctx) if runs else does_not_run(name)
         runs = runs and RAN_NOT not in result.notes
+        if recorder is not None:
+            emit({"depends": {"on": name, **msgspec.to_builtins(recorder.so_far())}})
         emit({"result": msgspec.to_builtins(_told(result, case) if name == settings.checks[0] and runs else result)})
 
 
@@ -66,6 +73,7 @@ def _told(result: CheckResult, case: ModelCase) -> CheckResult:
     return dataclasses.replace(result, notes=(*result.notes, case.about()))
 
 
+MOST_STACK_LINES = 400
 NEEDED = frozenset({"hypothesis"})  # beside torch, without which there is no worker
 
 
@@ -76,7 +84,7 @@ def does_not_run(name: str) -> CheckResult:
 
 def run_check(name: str, ctx: Context) -> CheckResult:
     """Run one check and time it; a fault of the check itself is an error of the check."""
-    began = time.monotonic()
+    began, ctx.last_error = time.monotonic(), None
     try:
         module = importlib.import_module(f"exportlint.checks.{name}")
         result: CheckResult = module.run(ctx)
@@ -84,7 +92,17 @@ def run_check(name: str, ctx: Context) -> CheckResult:
         raise
     except Exception as error:
         result = _of_fault(name, error)
-    return dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
+    stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
+    return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
+
+
+def _stack(error: BaseException) -> str:
+    """The traceback, without the middle of a very long one."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    half = MOST_STACK_LINES // 2
+    if len(lines) > MOST_STACK_LINES:
+        lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines are left out ...", *lines[-half:]]
+    return "\n".join(lines)
 
 
 def _of_fault(name: str, error: Exception) -> CheckResult:

@@ -21,6 +21,7 @@ import msgspec
 from exportlint import joining, zoo
 from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
+from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit, Message
+    from exportlint.checks.verdicts import Verdicts
 
 Isolation = Literal["auto", "server", "fork", "none"]
 # The second device is registered for a whole process, so its check has one of its own.
@@ -55,6 +57,7 @@ class Options:
         timeout: Seconds of computing for one check.
         jobs: Cases that are checked at once.
         isolation: Where the checks run.
+        tolerance: Relative and absolute tolerance for cases that have none of their own.
     """
 
     checks: tuple[str, ...] = CHECKS
@@ -63,6 +66,7 @@ class Options:
     timeout: float = 300.0
     jobs: int = 1
     isolation: Isolation = "auto"
+    tolerance: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Heard:
     error: str | None = None
     loaded: dict[str, Any] | None = None
     exercised: joining.Exercised | None = None
+    depends: dict[str, Dependencies] = field(default_factory=dict)
 
     def on_message(self, message: Message) -> None:
         """Take note of a message."""
@@ -111,6 +116,17 @@ class Heard:
         self.loaded = message.get("loaded", self.loaded)
         if "exercised" in message:
             self.exercised = msgspec.convert(message["exercised"], joining.Exercised)
+        if "depends" in message:
+            self.depends[message["depends"].pop("on")] = msgspec.convert(message["depends"], Dependencies)
+
+
+@dataclass
+class Progress:
+    """The checks of one case: what is known, and what it depends on."""
+
+    done: dict[str, CheckResult]
+    depends: dict[str, Dependencies] = field(default_factory=dict)
+    exercised: joining.Exercised = field(default_factory=lambda: joining.Exercised({}))
 
 
 class Slots:
@@ -139,8 +155,9 @@ class Slots:
 class Runner:
     """Runs checks; a context manager, since it owns a worker server and other processes."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, verdicts: Verdicts | None = None) -> None:
         self.options = options
+        self.verdicts = verdicts
         self.notes: list[str] = []
         self._server = WorkerServer()
         self._slots = Slots(max(1, options.jobs))
@@ -193,13 +210,49 @@ class Runner:
             arguments = {"target": case.target, "name": case.name, "settings": msgspec.to_builtins(settings)}
             return self._run_named("check_named", arguments, emit)
 
-        checks = self._check(run)
+        if self.verdicts is None or not self._by_server():
+            checks = self._check(run, Progress({}))
+        else:
+            with self.verdicts.only_one(case.label):
+                checks = self._check_what_is_new(run, case, self.verdicts)
         marked = results.with_expectations(checks, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
+    def _check_what_is_new(
+        self, run: Callable[[Settings, Emit], Ending], case: NamedCase, verdicts: Verdicts
+    ) -> tuple[CheckResult, ...]:
+        """Run the checks of which no verdict is kept, and keep theirs."""
+        keys = {name: self._key(case, name, verdicts) for name in self.options.checks}
+        kept = {name: found for name, key in keys.items() if (found := verdicts.find(key)) is not None}
+        progress, began = Progress(dict(kept)), time.time()
+        checks = self._check(run, progress)
+        if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
+            for check in checks:
+                if check.name not in kept and check.name in progress.depends and not _at_fault(check):
+                    verdicts.keep(keys[check.name], check, progress.depends[check.name], began)
+        if verdicts.trouble is not None:
+            self._note(verdicts.trouble)
+        return checks
+
+    def _key(self, case: NamedCase, check: str, verdicts: Verdicts) -> str:
+        options = self.options
+        settings: dict[str, Any] = {"devices": options.devices, "tolerance": options.tolerance}
+        if check == "shapes":
+            settings["examples"] = options.examples
+        if check == joining.NAME:
+            settings["checks"] = options.checks
+        return verdicts.key(case.label, check, settings)
+
+    def _by_server(self) -> bool:
+        return self.options.isolation in ("auto", "server") and sys.platform == "linux"
+
     def check_object(self, case: ModelCase, target: str) -> CaseResult:
         """Run the checks of a case that exists only in this process."""
-        checks = self._check(lambda settings, emit: self._run_here(lambda e: jobs.check(e, case, settings), emit))
+
+        def run(settings: Settings, emit: Emit) -> Ending:
+            return self._run_here(lambda e: jobs.check(e, case, settings), emit)
+
+        checks = self._check(run, Progress({}))
         marked = results.with_expectations(checks, case.expected_failures)
         return CaseResult(name=case.name, target=target, checks=marked)
 
@@ -207,8 +260,7 @@ class Runner:
         return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs))
 
     def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
-        unsafe = fork.why_unsafe() if sys.platform != "linux" else None
-        if self.options.isolation in ("auto", "server") and unsafe is None:
+        if self._by_server():
             return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit)
         return self._run_here(lambda e: getattr(jobs, job)(e, **arguments), emit)
 
@@ -230,20 +282,20 @@ class Runner:
             if note not in self.notes:
                 self.notes.append(note)
 
-    def _check(self, run: Callable[[Settings, Emit], Ending]) -> tuple[CheckResult, ...]:
-        """Run the checks group by group; each group has a process of its own."""
-        done: dict[str, CheckResult] = {}
-        exercised = joining.Exercised({})
+    def _check(self, run: Callable[[Settings, Emit], Ending], progress: Progress) -> tuple[CheckResult, ...]:
+        """Run the checks that are not done group by group; each group has a process of its own."""
+        done, options = progress.done, self.options
         with tempfile.TemporaryDirectory(prefix="exportlint-") as workdir:
-            base = Settings((), self.options.examples, self.options.devices, workdir)
+            record = self.verdicts is not None and self._by_server()
+            base = Settings((), options.examples, options.devices, workdir, record=record, tolerance=options.tolerance)
             for group in self._groups():
-                exercised = self._run_group(run, base, group, done) or exercised
+                self._run_group(run, base, group, progress)
             if "reload" in done and done["reload"].reason == reload.PENDING:
                 done["reload"] = self._load(done["reload"], workdir)
         with self._lock:
-            checks = tuple(self._silence.apply(done[name]) for name in self.options.checks)
+            checks = tuple(self._silence.apply(done[name]) for name in options.checks)
         if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
-            return self._join(checks, exercised)
+            return self._join(checks, progress.exercised)
         return checks
 
     def _join(self, checks: tuple[CheckResult, ...], exercised: joining.Exercised) -> tuple[CheckResult, ...]:
@@ -270,11 +322,11 @@ class Runner:
         run: Callable[[Settings, Emit], Ending],
         base: Settings,
         group: tuple[str, ...],
-        done: dict[str, CheckResult],
-    ) -> joining.Exercised | None:
-        """Run checks in one process; when one dies, the others go on in another. Returns what was exercised."""
+        progress: Progress,
+    ) -> None:
+        """Run checks in one process; when one dies, the others go on in another."""
         retried: set[str] = set()
-        exercised = None
+        done = progress.done
         while pending := [name for name in group if name not in done]:
             capture = done.get("capture")
             if capture is not None and results.RAN_NOT in capture.notes:
@@ -289,7 +341,8 @@ class Runner:
             if heard.error is not None:
                 raise LoadError(heard.error)
             done.update(heard.results)
-            exercised = heard.exercised or exercised
+            progress.depends.update(heard.depends)
+            progress.exercised = heard.exercised or progress.exercised
             if ending.how == "done":
                 continue
             died = heard.check if heard.check is not None and heard.check not in done else pending[0]
@@ -300,7 +353,6 @@ class Runner:
             elif died not in done:
                 result = results.of_death(died, heard.stage, ending)
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
-        return exercised
 
     def _load(self, first: CheckResult, workdir: str) -> CheckResult:
         """The second half of the check ``reload``: once a run in a fresh interpreter, else in a child of the server."""
@@ -348,6 +400,12 @@ class Runner:
             output.seek(0)
             code, lines = process.returncode, tuple(output.read().splitlines())
         return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
+
+
+def _at_fault(check: CheckResult) -> bool:
+    """Whether exportlint failed, or lacks something, so that another run may say something else."""
+    words = check.reason or ""
+    return words.startswith("exportlint itself failed") or "is not installed" in words
 
 
 def _lines(file: Path) -> list[str]:

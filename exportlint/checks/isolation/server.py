@@ -10,6 +10,7 @@ are killed.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import select
 import signal
@@ -22,6 +23,9 @@ import msgspec
 from exportlint.checks import requirements
 from exportlint.checks.isolation import child
 from exportlint.checks.isolation.job import Limits
+from exportlint.findings import CHECKS
+
+PRELOADED = ("hypothesis", "exportlint.checks.jobs", *(f"exportlint.checks.{name}" for name in CHECKS))
 
 
 def main() -> None:
@@ -30,6 +34,7 @@ def main() -> None:
     failure = None
     try:
         requirements.require_torch()
+        preload()
     except requirements.MissingRequirementError as error:
         failure = str(error)
     try:
@@ -39,6 +44,13 @@ def main() -> None:
     if failure is None:
         Server(control).serve()
         os._exit(0)  # nothing is left to do, and torch takes a second to tear itself down
+
+
+def preload() -> None:
+    """Import what every child would import; what is missing is for the checks to say."""
+    for name in PRELOADED:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 class Server:

@@ -1,0 +1,162 @@
+"""What a worker's verdict depends on: the files that it read, the variables of the environment that it asked for.
+
+Recorded by an audit hook, so that a configuration that the model reads counts as much as a module that it imports.
+Files that were looked for and not found count too. What torch, the standard library and exportlint read for themselves
+does not: their versions are part of every key (`exportlint.checks.verdicts`). Files that are opened by code that is not
+Python's are not seen.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
+SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/share/", "/usr/lib/locale/")
+# Distributions of which every worker imports something before its job begins: their versions are part of every key.
+BASE = ("hypothesis", "jinja2", "libcst", "mpmath", "msgspec", "networkx", "numpy", "sortedcontainers", "sympy")
+# Packages whose files count by version.
+BY_VERSION = frozenset({"torch", "torchgen", "functorch", "exportlint", "pytest_exportlint", *BASE})
+_READS = os.O_RDONLY
+_WRITES = os.O_WRONLY | os.O_RDWR
+VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES"})
+VOLATILE_PREFIXES = ("PYTEST_", "COV_", "COVERAGE_")
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a job read.
+
+    Attributes:
+        files: Absolute paths, also of files that were not there.
+        folders: Absolute paths of folders whose contents were listed.
+        variables: Names of variables of the environment.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+    def __or__(self, other: Dependencies) -> Dependencies:
+        """What either read."""
+        return Dependencies(
+            _union(self.files, other.files),
+            _union(self.folders, other.folders),
+            _union(self.variables, other.variables),
+        )
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*first, *second]))
+
+
+class Recorder:
+    """Notes what this process reads from now on; for a process that ends with its job, since a hook stays for good."""
+
+    def __init__(self, *ignored: str) -> None:
+        self._files: dict[str, None] = {}
+        self._folders: dict[str, None] = {}
+        self._variables: dict[str, None] = {}
+        self._written: set[str] = set()
+        self._loaded = frozenset(sys.modules)
+        self._ignored: tuple[str, ...] = (*SYSTEM, *(folder + os.sep for folder in ignored if folder))
+        self._ignored += _versioned()
+
+    def start(self) -> None:
+        """Begin."""
+        sys.addaudithook(self._hear)
+        _watch_environment(self._variables, self._ignored)
+
+    def so_far(self) -> Dependencies:
+        """What was read until now."""
+        paths = [path for path in list(self._files) if path not in self._written]
+        paths += [file for name in sys.modules.keys() - self._loaded if (file := _file_of(name))]
+        files = dict.fromkeys(real for path in paths if (real := self._counting(path)) is not None)
+        folders = dict.fromkeys(real for path in list(self._folders) if (real := self._counting(path)) is not None)
+        variables = (
+            name for name in list(self._variables) if name not in VOLATILE and not name.startswith(VOLATILE_PREFIXES)
+        )
+        return Dependencies(tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(variables)))
+
+    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
+        """The audit hook: called for everything that the interpreter reports, so it only takes note."""
+        if event == "open":
+            path, _, flags = args
+            if isinstance(path, (str, bytes)):
+                name = os.fsdecode(path)
+                if flags & _WRITES:
+                    self._written.add(name)
+                else:
+                    self._files[name] = None
+        elif event in ("os.listdir", "os.scandir"):
+            path = args[0]
+            if isinstance(path, str) and not _for_imports():
+                self._folders[path] = None
+        elif event == "ctypes.dlopen" and isinstance(args[0], str) and os.sep in args[0]:
+            self._files[args[0]] = None
+
+    def _counting(self, path: str) -> str | None:
+        """The path to remember; ``None`` for one that does not count."""
+        if path.endswith((".pyc", ".pyo")):
+            try:
+                path = importlib.util.source_from_cache(path)
+            except ValueError:
+                return None
+        real = os.path.realpath(path)
+        if real.startswith(self._ignored):
+            return None
+        return real
+
+
+def _for_imports() -> bool:
+    """Whether Python looks for modules or distributions: it lists each folder on the module path, whatever is there."""
+    file = sys._getframe(2).f_code.co_filename
+    return file.startswith("<frozen importlib") or f"{os.sep}importlib{os.sep}metadata{os.sep}" in file
+
+
+def _file_of(module: str) -> str | None:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file if isinstance(file, str) and Path(file).is_absolute() else None
+
+
+def _versioned() -> tuple[str, ...]:
+    """Folders that count by version: the standard library's, without what is installed in it, torch's, exportlint's."""
+    found = [str(Path(__file__).resolve().parents[1]), str(Path(tempfile.gettempdir(), "torchinductor_"))]
+    for name in BY_VERSION:
+        origin = getattr(sys.modules.get(name), "__file__", None)
+        if origin:
+            found.append(str(Path(origin).resolve().parent))
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    installed = {"site-packages", "dist-packages"}
+    found += [str(entry) for entry in stdlib.iterdir() if entry.name not in installed] if stdlib.is_dir() else []
+    return tuple(path if Path(path).is_file() or path.endswith("_") else path + os.sep for path in found)
+
+
+def _watch_environment(names: dict[str, None], ignored: tuple[str, ...]) -> None:
+    """Note the names that code other than torch's asks for; a copy of everything asks for none."""
+    kind = type(os.environ)
+    between = frozenset(
+        {os.environ.get.__code__.co_filename, kind.__getitem__.__code__.co_filename, os.getenv.__code__.co_filename}
+    )
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def __getitem__(self, key: Any) -> Any:
+            frame: FrameType | None = sys._getframe(1)
+            code = None if frame is None else frame.f_code
+            if code is not None and code.co_name not in ("copy", "__iter__"):
+                while frame is not None and frame.f_code.co_filename in between:
+                    frame = frame.f_back
+                if frame is None or not frame.f_code.co_filename.startswith(ignored):
+                    names[str(key)] = None
+            return super().__getitem__(key)
+
+    os.environ.__class__ = Watched
