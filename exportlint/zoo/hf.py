@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from exportlint.checks.case import ModelCase
-from exportlint.zoo import hf_inputs
+from exportlint.zoo import hf_inputs, hf_table
 from exportlint.zoo.shrink import shrunk
 
 # The auto mappings in which a model type is looked up; the first that knows it decides on the class.
@@ -54,7 +54,7 @@ def model(name: str) -> Any:
     import torch
     import transformers
 
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     cls = _class(name)
     config = small_config(cls)
     torch.manual_seed(0)
@@ -69,7 +69,18 @@ def example(name: str) -> dict[str, Any]:
 def small_config(cls: Any) -> Any:
     """A small config for a model class."""
     full = cls.config_class()
-    return type(full).from_dict(shrunk(full.to_dict()))
+    small = _without_timm(shrunk(full.to_dict()))
+    return type(full).from_dict(hf_table.laid_over(small, hf_table.row(full.model_type).config))
+
+
+def _without_timm(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with a ResNet of transformers where the full one takes timm's."""
+    for key, inner in config.items():
+        if isinstance(inner, dict) and inner.get("model_type") == "timm_backbone":
+            stages = [f"stage{i}" for i in inner.get("out_indices") or (4,)]
+            sizes = {"embedding_size": 16, "hidden_sizes": [32, 32, 64, 64], "depths": [1, 1, 1, 1]}
+            config[key] = {"model_type": "resnet", "layer_type": "basic", "out_features": stages, **sizes}
+    return config
 
 
 def _about(name: str) -> str:
@@ -84,7 +95,7 @@ def _classes() -> dict[str, str]:
     """The name of the model class by model type."""
     auto = importlib.import_module("transformers.models.auto.modeling_auto")
     found: dict[str, str] = {}
-    for mapping in (*MAPPINGS, *(name for name in vars(auto) if name.endswith("_MAPPING_NAMES"))):
+    for mapping in (*MAPPINGS, *(name for name in vars(auto) if name.startswith("MODEL_") and name.endswith("_NAMES"))):
         for kind, cls in getattr(auto, mapping, {}).items():
             found.setdefault(kind, cls if isinstance(cls, str) else cls[0])
     return found

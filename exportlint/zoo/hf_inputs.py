@@ -11,6 +11,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
+from exportlint.zoo import hf_table
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,9 +32,10 @@ FIRST = (
     ("input_ids", "input_features", "input_values", "pixel_values", "past_values", "pixel_values_videos", "inputs"),
 )
 IMAGES = ("pixel_values", "pixel_values_images", "images", "sample")
+# What goes together.
 WITH = {
     "input_ids": ("attention_mask",),
-    "pixel_values": (),
+    "pixel_values": ("image_grid_thw", "image_position_ids", "pixel_position_ids"),
 }
 
 
@@ -44,11 +47,11 @@ def example(model: Any) -> dict[str, Any]:
     """Keyword arguments with which the model runs.
 
     Raises:
-        NoExampleError: When none was found; its cause is what the first one failed with.
+        NoExampleError: When none was found; its cause is how far the first draft came.
     """
     import torch
 
-    first: Exception | None = None
+    furthest: Exception | None = None
     with torch.no_grad():
         for draft in itertools.islice(_drafts(model), TRIES):
             for _ in range(TRIES):
@@ -56,11 +59,12 @@ def example(model: Any) -> dict[str, Any]:
                     model(**draft.arguments())
                     return draft.arguments()
                 except Exception as error:
-                    first = first or error
+                    if draft.layout == 0:
+                        furthest = error
                     if not draft.mend(error):
                         break
-    words = f"{type(first).__name__}: {first}".strip().splitlines()[0][:200]
-    raise NoExampleError(f"no example call was found for {type(model).__name__}: {words}") from first
+    words = f"{type(furthest).__name__}: {furthest}".strip().splitlines()[0][:200]
+    raise NoExampleError(f"no example call was found for {type(model).__name__}: {words}") from furthest
 
 
 def _drafts(model: Any) -> Iterator[Draft]:
@@ -83,9 +87,10 @@ class Draft:
         }
         self.names: list[str] = []
         self.values: dict[str, Any] = {}
-        self.tokens: dict[str, int] = {}
+        self.row = hf_table.row(self.config.model_type)
+        self.tokens: dict[str, int] = dict(self.row.tokens)
         self.counted: set[tuple[str, int]] = set()
-        self.length = LENGTH
+        self.length = LENGTH + sum(self.tokens.values())
         for name in self._needed():
             self.add(name)
 
@@ -98,8 +103,8 @@ class Draft:
         if name in self.names or name not in self.parameters or self.make(name) is None:
             return False
         self.names.append(name)
-        if name == "input_ids" and "attention_mask" in self.parameters and "attention_mask" not in self.names:
-            self.names.append("attention_mask")
+        for other in WITH.get(name, ()):
+            self.add(other)
         return True
 
     def mend(self, error: Exception) -> bool:
@@ -114,6 +119,8 @@ class Draft:
         return hf_values.make(name, self)
 
     def _needed(self) -> list[str]:
+        if self.row.take:
+            return list(self.row.take)
         needed = [n for n, p in self.parameters.items() if p.default is p.empty]
         main = getattr(self.model, "main_input_name", None)
         if isinstance(main, str) and main in self.parameters and main not in needed:
@@ -122,10 +129,9 @@ class Draft:
             needed = [next((n for n in FIRST[0] if n in self.parameters), next(iter(self.parameters), ""))]
         if self.config.is_encoder_decoder and "decoder_input_ids" in self.parameters:
             needed.append("decoder_input_ids")
-        for name in ("pixel_values", "input_ids"):
-            if name in self.parameters and name not in needed and "inputs_embeds" not in needed:
-                needed.append(name)
-        return needed
+        blind = getattr(self.config, "vision_config", self) is None
+        needed += [n for n in ("pixel_values", "input_ids") if n in self.parameters and n not in needed]
+        return [n for n in needed if not (blind and n == "pixel_values")]
 
     def _add_named(self, words: str) -> bool:
         """Add an argument that the message names and that is not there yet."""

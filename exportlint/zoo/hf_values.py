@@ -70,10 +70,10 @@ def _pixel_values(draft: Draft) -> Any:
     channels = setting(draft.config, "num_channels", "in_channels", "num_input_channels") or 3
     channels = channels if isinstance(channels, int) else 3
     frames = setting(draft.config, "num_frames")
-    shape = (BATCH, channels, height, width)
     if isinstance(frames, int) and "pixel_values_videos" not in draft.parameters:
-        shape = (BATCH, frames, channels, height, width)
-    return tensor(*shape)
+        return tensor(BATCH, frames, channels, height, width)
+    images = {1: (1,), 2: (2,)}.get(draft.layout, ())  # some models take several images, or tiles, a sequence
+    return tensor(BATCH, *images, channels, height, width)
 
 
 def _grid(draft: Draft) -> tuple[int, int]:
@@ -86,6 +86,12 @@ def _patches(draft: Draft) -> Any:
     rows, columns = _grid(draft)
     patch, channels = setting(draft.config, "patch_size"), setting(draft.config, "in_channels", "in_chans") or 3
     return tensor(BATCH * rows * columns, channels * (setting(draft.config, "temporal_patch_size") or 1) * patch**2)
+
+
+def _image_sizes(draft: Draft) -> Any:
+    import torch
+
+    return torch.tensor([image_size(draft.config)] * BATCH)
 
 
 def _grid_thw(draft: Draft) -> Any:
@@ -137,6 +143,43 @@ def _boxes(draft: Draft) -> Any:
     return torch.cat([corner, corner + 1, corner + 20, corner + 30], dim=-1)
 
 
+def _series(draft: Draft, past: bool, features: int = 0) -> Any:
+    """Values, or features, of a time series before or after the present."""
+    config = draft.config
+    past_length = (setting(config, "context_length") or 8) + max(setting(config, "lags_sequence") or (0,))
+    length = past_length if past else setting(config, "prediction_length")
+    if features:
+        return tensor(BATCH, length, features)
+    size = setting(config, "input_size", "num_input_channels") or 1
+    return tensor(BATCH, length) if size == 1 else tensor(BATCH, length, size)
+
+
+def _past_values(draft: Draft) -> Any:
+    if "past_time_features" in draft.parameters:
+        return _series(draft, past=True)
+    channels = setting(draft.config, "num_input_channels")
+    length = setting(draft.config, "context_length") or 32
+    return tensor(BATCH, length, channels) if channels else tensor(BATCH, length)
+
+
+def _observed(draft: Draft) -> Any:
+    import torch
+
+    return torch.ones_like(_past_values(draft))
+
+
+def _episode(draft: Draft, width: int) -> Any:
+    return tensor(BATCH, draft.length, width)
+
+
+def _timesteps(draft: Draft) -> Any:
+    return _positions(draft)
+
+
+def _visual(draft: Draft, width: int) -> Any:
+    return tensor(BATCH, 4, width)
+
+
 def _zeros(draft: Draft) -> Any:
     import torch
 
@@ -159,8 +202,22 @@ MAKERS: dict[str, Callable[[Draft], Any]] = {
     "decoder_input_ids": _decoder_input_ids,
     "image_grid_thw": _grid_thw,
     "grid_thw": _grid_thw,
+    "image_sizes": _image_sizes,
     "bbox": _boxes,
     "token_type_ids": _zeros,
     "mm_token_type_ids": _zeros,
     "position_ids": _positions,
+    "timesteps": _timesteps,
+    "states": lambda draft: _episode(draft, draft.config.state_dim),
+    "actions": lambda draft: _episode(draft, draft.config.act_dim),
+    "rewards": lambda draft: _episode(draft, 1),
+    "returns_to_go": lambda draft: _episode(draft, 1),
+    "past_values": _past_values,
+    "past_time_features": lambda draft: _series(draft, past=True, features=draft.config.num_time_features),
+    "past_observed_mask": _observed,
+    "future_values": lambda draft: _series(draft, past=False),
+    "future_time_features": lambda draft: _series(draft, past=False, features=draft.config.num_time_features),
+    "visual_feats": lambda draft: _visual(draft, draft.config.visual_feat_dim),
+    "visual_pos": lambda draft: _visual(draft, draft.config.visual_pos_dim),
+    "visual_embeds": lambda draft: _visual(draft, draft.config.visual_embedding_dim),
 }

@@ -7,7 +7,7 @@ relations between them (heads divide widths, lists keep one entry a layer, speci
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ HEAD_WIDTH = re.compile(r"(^|_)(head_dim|d_kv|d_head|dim_head|head_size|kv_chann
 NO_WIDTH = re.compile(
     r"image|img|patch|kernel|window|vocab|codebook_size|block_size|chunk|sample|crop|merge|grid|roi|fft|pad|batch|"
     r"cache|buffer|queue|step|stride|state_size|bbox|num_mel|seq|context_size|group|input_channels|in_channels$|"
-    r"num_channels|audio_channels|mel_dim|frame|posemb|position_embedding_size|_per_|type_|feature_size$|divis|"
+    r"num_channels|audio_channels|mel_dim|frame|posemb|position_embedding_size|_per_|type_|^stage_|^stem_|feature_size$|divis|"
     r"parallel|ngram|tpu|conv_kernel_dim|max_"
 )
 WIDTH = re.compile(
@@ -45,6 +45,7 @@ LAYER_INDICES = re.compile(r"_layers$|_ind(ex|ic)es$|_idxs$|_layer_ids|attention
 PER_STAGE = re.compile(r"dilation|kernel|stride|padding|ratio|pool|factor|size|groups|scales|rates|levels|windows")
 DEPTHS = re.compile(r"^(depths?|layer_depths|stage_num_blocks|num_block_repeats|blocks_per_stage)$")
 PER_LAYER = re.compile(r"layer|types|block|rope|pattern|per_layer|sparsity")
+MAMBA = (("mamba_n_heads", "mamba_d_head", "mamba_expand"), ("num_heads", "head_dim", "expand"))
 RECOMPUTED = ("out_features", "out_indices", "stage_names", "_out_features", "_out_indices")
 
 
@@ -119,7 +120,15 @@ def _shrink(config: Mapping[str, Any], level: _Level) -> dict[str, Any]:
             small[key] = _value(key, value, level)
     if small.get("use_cache"):
         small["use_cache"] = False
-    return small
+    return {**small, **_mamba_heads(small)}
+
+
+def _mamba_heads(small: Mapping[str, Any]) -> dict[str, int]:
+    """The heads of a state space layer, which share its inner width."""
+    for heads, width, expand in MAMBA:
+        if all(type(small.get(key)) is int for key in (heads, width, expand, "hidden_size")):
+            return {heads: max(1, small[expand] * small["hidden_size"] // small[width])}
+    return {}
 
 
 def _by_layer(configs: Mapping[Any, Any], level: _Level) -> dict[Any, Any]:
@@ -147,10 +156,8 @@ def _list(key: str, values: Any, level: _Level) -> Any:
 def _number(key: str, value: int, level: _Level) -> int:
     if value <= 1:
         return value
-    for pattern, rule in RULES:
-        if pattern.search(key):
-            return rule(key, value, level)
-    return value
+    rule = next((rule for pattern, rule in RULES if pattern.search(key)), None)
+    return value if rule is None else rule(key, value, level)
 
 
 def _vocabulary(key: str, value: int, level: _Level) -> int:
@@ -190,7 +197,7 @@ def _image(key: str, value: int, level: _Level) -> int:
     return min(value, level.image)
 
 
-RULES: tuple[tuple[re.Pattern[str], Any], ...] = (
+RULES: tuple[tuple[re.Pattern[str], Callable[[str, int, _Level], int]], ...] = (
     (re.compile(r"vocab_size|vocab_size_per"), _vocabulary),
     (EXPERTS, lambda _, value, __: min(value, 4)),
     (CHOSEN_EXPERTS, lambda _, value, __: min(value, 2)),
@@ -203,6 +210,12 @@ RULES: tuple[tuple[re.Pattern[str], Any], ...] = (
     (POSITIONS, lambda _, value, __: min(value, 128)),
     (re.compile(r"^(image_size|img_size|pretrain_image_size|max_image_size|crop_size|max_img_size)$"), _image),
     (re.compile(r"^patch_size$"), lambda _, value, __: min(value, 8)),
+    (re.compile(r"^(mm_tokens_per_image|num_image_tokens|image_seq_length)$"), lambda _, value, __: min(value, 16)),
+    (re.compile(r"^window_size$"), lambda _, value, __: 2 if value <= 16 else value),
+    (re.compile(r"^(num_queries|num_query_tokens|two_stage_num_proposals)$"), lambda _, value, __: min(value, 4)),
+    (re.compile(r"^image_embedding_size$"), lambda _, value, level: min(value, level.image // 8)),
+    (re.compile(r"^(num_groups|num_conv_pos_embedding_groups)$"), lambda _, value, __: min(value, 4)),
+    (re.compile(r"^upsample_groups$"), _image),
     (TOKEN, _token),
     (re.compile(r"attention_window$|block_size$"), lambda _, value, __: min(value, 8)),
     (WIDTH, _width),
@@ -228,7 +241,7 @@ def _widths(key: str, values: list[int], level: _Level) -> list[int]:
     other = PER_STAGE.search(key) and "hidden_sizes" not in key
     if other or not WIDTH.search(key) or NO_WIDTH.search(key) or min(values) < 16:
         return values
-    return [v // 4 for v in values] if level.heads else [max(8, v * 16 // min(values)) for v in values]
+    return [v // 4 for v in values] if level.heads else [(v * 16 // min(values) + 4) // 8 * 8 for v in values]
 
 
 def _is_ints(value: Any) -> bool:
