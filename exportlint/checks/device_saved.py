@@ -74,6 +74,12 @@ def pending(workdir: str) -> bool:
     return (Path(workdir) / ELSEWHERE).is_file()
 
 
+def not_loaded(first: CheckResult) -> CheckResult:
+    """The result where the check ``reload`` has found that the program cannot be loaded."""
+    note = "the programs of the other devices were not loaded in another process, since the check reload fails"
+    return dataclasses.replace(first, notes=(*first.notes, note))
+
+
 def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> CheckResult:
     """The result of both halves: what went wrong is a note, as for the run inside the check.
 
@@ -85,12 +91,11 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
     if loaded is None:
         return dataclasses.replace(first, notes=(*first.notes, f"the process that loads the saved programs {ending}"))
     troubles = [
-        f"the program, {how}, fails when it was saved and is loaded in another process: {said['step']}: {said['error']}"
+        f"the program, {how}, fails once it is saved and loaded in another process: {said['step']}: {said['error']}"
         for how, said in loaded.items()
         if said["error"] is not None
     ]
-    right = [how for how, said in loaded.items() if said["error"] is None]
-    reason = first.reason
+    reason, right = first.reason, len(loaded) - len(troubles)
     if first.outcome == "passed" and reason is None and right:
-        reason = f"loaded and run there in another process: the program {' and the one '.join(right)}"
+        reason = f"{right} program{'s' * (right > 1)} rerun"
     return dataclasses.replace(first, reason=reason, notes=(*first.notes, *troubles))

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
         to_cpu,
         to_second,
     )
+    from exportlint.devices.twin import export_on_second
 
 __all__ = [
     "DeviceMismatchError",
     "Mismatch",
     "SecondDeviceUnavailableError",
+    "export_on_second",
     "move_module",
     "policy",
     "second_device",
@@ -39,6 +41,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from exportlint.devices import second
+    from exportlint.devices import second, twin
 
-    return getattr(second, name)
+    return getattr(twin if name == "export_on_second" else second, name)

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def export_on_second(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    strict: bool = False,
 ) -> ExportedProgram:
     """Export a model on the second device.
 
@@ -33,16 +38,19 @@ def export_on_second(
         args: Positional arguments of the example call, on the CPU.
         kwargs: Its keyword arguments.
         dynamic_shapes: As for `torch.export.export`.
+        strict: As for `torch.export.export`.
 
     Raises:
+        SecondDeviceUnavailableError: See `exportlint.devices.second_device`.
         Exception: What `torch.export.export` raises.
     """
     device = second_device()
     numbers = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    (args, kwargs), _ = fake_module(model, (args, kwargs), device)
+    (fake_args, fake_kwargs), _ = fake_module(model, (args, kwargs or {}), device)
     with torch.no_grad():
-        program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        program = torch.export.export(model, fake_args, fake_kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     _give_numbers(program, numbers)
+    program._example_inputs = to_second((args, kwargs or {}))
     return program
 
 

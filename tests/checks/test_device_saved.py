@@ -1,0 +1,95 @@
+"""Programs that the check saves: another process, which lacks the model's source, runs them on their device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from device_kinds import load, model
+from forking import in_fork
+
+from exportlint.checks import device, device_saved, loader
+from exportlint.checks.context import Context, Settings
+from exportlint.findings import CheckResult
+
+FOLLOWS = model(
+    "m = torch.arange(4, device=x.device)\nreturn torch.cond(x.sum() > 0, self.f, lambda t: t * 2, (x,)) + m",
+    "self.f = nn.Linear(4, 4)",
+)
+AUTOCAST = model(
+    "with torch.autocast(x.device.type, dtype=torch.bfloat16):\n    return self.f(x)", "self.f = nn.Linear(4, 4)"
+)
+EXPORTED, MOVED = "exported on the second device", "moved to the second device"
+
+
+def check(text, folder):
+    """The notes of the first half, and what is saved."""
+    (folder / "work").mkdir()
+    settings = Settings(("device",), workdir=str(folder / "work"))
+    result = device.run(Context(load(text, folder, "saves"), settings, lambda _: None))
+    return list(result.notes)
+
+
+def loaded(folder):
+    """What the loader says; its process has never seen the model's file."""
+    messages = []
+    loader.job_elsewhere(messages.append, str(folder / "work"))
+    return messages[-1]["loaded"]
+
+
+def test_both_programs_are_loaded_and_run_there(tmp_path):
+    assert in_fork(check, FOLLOWS, tmp_path) == []
+    assert device_saved.pending(str(tmp_path / "work"))
+    said = in_fork(loaded, tmp_path)
+    assert list(said) == [EXPORTED, MOVED]
+    assert [(one["step"], one["error"]) for one in said.values()] == [("compare", None)] * 2
+
+
+def test_what_another_process_finds_otherwise_is_told(tmp_path):
+    in_fork(check, FOLLOWS, tmp_path)
+    record = torch.load(tmp_path / "work" / loader.ELSEWHERE)
+    record["programs"][0]["expected"][0] += 1
+    torch.save(record, tmp_path / "work" / loader.ELSEWHERE)
+    (tmp_path / "work" / record["programs"][1]["file"]).write_bytes(b"no program")
+    said = in_fork(loaded, tmp_path)
+    assert said[EXPORTED]["error"].startswith("output[0]: ")
+    assert said[MOVED]["step"] == "load"
+
+
+def test_a_program_that_does_not_run_there_is_not_saved(tmp_path):
+    assert in_fork(check, AUTOCAST, tmp_path) == []
+    assert list(in_fork(loaded, tmp_path)) == [EXPORTED]
+
+
+def test_without_a_folder_nothing_is_saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = load(FOLLOWS, tmp_path, "saves_not")
+    in_fork(lambda: device.run(Context(case, Settings(("device",)), lambda _: None)).outcome)
+    assert not list(tmp_path.glob("*.pt*"))
+    assert not device_saved.pending("")
+
+
+PASSED = CheckResult(name="device", outcome="passed", seconds=1.0, notes=("a note",))
+RIGHT, WRONG = {"step": "compare", "error": None}, {"step": "run", "error": "ValueError: no"}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "notes"),
+    [
+        ({EXPORTED: RIGHT, MOVED: RIGHT}, "2 programs rerun", ()),
+        (
+            {EXPORTED: WRONG, MOVED: RIGHT},
+            "1 program rerun",
+            (f"the program, {EXPORTED}, fails once it is saved and loaded in another process: run: ValueError: no",),
+        ),
+        (None, None, ("the process that loads the saved programs was killed",)),
+    ],
+)
+def test_the_result_of_both_halves(said, reason, notes):
+    result = device_saved.conclude(PASSED, said, "was killed")
+    assert (result.outcome, result.reason, result.notes) == ("passed", reason, ("a note", *notes))
+
+
+def test_the_reason_of_a_failure_stays():
+    failed = CheckResult(name="device", outcome="failed", reason="here")
+    assert device_saved.conclude(failed, {EXPORTED: RIGHT}, "") == failed
+    assert device_saved.not_loaded(failed).notes[0].endswith("since the check reload fails")
