@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks import divergence
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from exportlint.devices.program import Unlike
     from exportlint.findings import Finding
     from exportlint.places import Place
+    from exportlint.shapes.contract import Granted
 
 NAME = "twins"
+UNASKED = re.compile(r"not in range \[|is not equal to|only equality constraints")
 
 
 def run(ctx: Context) -> CheckResult:
@@ -58,31 +61,76 @@ def _not_checked(reason: str) -> CheckResult:
 
 
 def _by_size(ctx: Context, notes: list[str]) -> list[Finding] | None:
-    """The finding for programs that differ by the example call, under the case's own dynamic dimensions.
+    """The finding for programs that differ by the example call, under the same dynamic dimensions.
 
-    ``None`` where they cannot be compared.
+    These are the case's own; where it declares none, the dimensions in which the two calls differ. ``None`` where the
+    programs cannot be compared.
     """
     second = ctx.second_example()
-    if second is None or ctx.dynamic_shapes is None or not _may_vary(ctx, second):
+    if second is None or not _may_vary(ctx, second):
         return None
-    program = ctx.program()
+    program = ctx.program() if ctx.dynamic_shapes is not None else _export(ctx, ctx.example())
+    if program is None:
+        return None  # what a dimension that was asked for breaks is for the check ``shapes`` to say
     try:
-        twin = ctx.export(ctx.dynamic_shapes, second)
+        twin = ctx.export(ctx.dynamic_shapes or _varying(ctx, second), second)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        notes.append(f"the export from the second example call fails: {blame.words(error)}")
-        return None
+        return _refused(ctx, error, notes)
     parting, ranges = _parting(program, twin), _ranges(program, twin)
     if parting is None and ranges is None:
         return []
-    if _parting(program, ctx.export(ctx.dynamic_shapes)) is not None:
+    again = _export(ctx, ctx.example())
+    if again is None or _parting(program, again) is not None:
         notes.append("the program differs from export to export")
         return None
     place = _decision(ctx, second) or (parting.place if parting is not None else None) or ctx.head()
     what = parting.words if parting is not None else str(ranges)
     message = "the sizes of the example decide what is captured: another example gives another program"
     return [blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=what)]
+
+
+def _export(ctx: Context, inputs: Inputs) -> ExportedProgram | None:
+    """The program from this call, with the dimensions dynamic that the axis is about; ``None`` where that fails."""
+    try:
+        return ctx.export(ctx.dynamic_shapes or _varying(ctx, inputs), inputs)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return None
+
+
+def _varying(ctx: Context, inputs: Inputs) -> Any:
+    """``dynamic_shapes`` for one of the example calls: each dimension in which they differ is `Dim.AUTO`."""
+    from torch.export import Dim, ShapesCollection
+
+    second = ctx.second_example()
+    sizes = _sizes(ctx.example()), [] if second is None else _sizes(second)
+    shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
+    for tensor, one, other in zip(_tensors(inputs), *sizes, strict=True):
+        differ = [d for d, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
+        if differ:
+            shapes[tensor] = dict.fromkeys(differ, Dim.AUTO)
+    return shapes
+
+
+def _refused(ctx: Context, error: Exception, notes: list[str]) -> list[Finding] | None:
+    """The finding for an example from which, other than from the first, the model cannot be exported."""
+    if blame.is_out_of_memory(error):
+        raise MemoryError from error
+    second = ctx.second_example()
+    words = f"the export from the second example call fails: {blame.words(error)}"
+    try:
+        if second is not None:
+            ctx.call_second(second)
+    except ModelError as failure:
+        notes.append(f"the second example call fails: {blame.words(failure.__cause__ or failure)}")
+        return None
+    if UNASKED.search(str(error)):  # the case itself does not allow for the call
+        notes.append(words)
+        return None
+    place = blame.place_of(error) or (second and _decision(ctx, second)) or ctx.head()
+    message = "the sizes of the example decide whether the model is captured: from the second example call it is not"
+    return [blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=words)]
 
 
 def _decision(ctx: Context, second: Inputs) -> Place | None:
@@ -99,10 +147,14 @@ def _may_vary(ctx: Context, second: Inputs) -> bool:
 
 
 def _sizes(inputs: Inputs) -> list[torch.Size]:
+    return [tensor.shape for tensor in _tensors(inputs)]
+
+
+def _tensors(inputs: Inputs) -> list[torch.Tensor]:
     import torch
     from torch.utils import _pytree as pytree
 
-    return [leaf.shape for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
 
 
 def _parting(ours: ExportedProgram, theirs: ExportedProgram) -> Unlike | None:
@@ -118,11 +170,20 @@ def _ranges(ours: ExportedProgram, theirs: ExportedProgram) -> str | None:
     left, right = granted(ours), granted(theirs)
     for index, sizes in left.sizes.items():
         for dimension, (a, b) in enumerate(zip(sizes, right.sizes.get(index, ()), strict=False)):
-            one, other = left.ranges.get(a, a), right.ranges.get(b, b)
-            if isinstance(one, tuple) and isinstance(other, tuple) and one != other:
+            one, other = _bounds(left, a), _bounds(right, b)
+            if None not in (one, other) and one != other and tuple in (type(one), type(other)):
                 return f"dimension {dimension} of input {index} may be {_words(one)} or {_words(other)}"
     return None
 
 
-def _words(bounds: tuple[int, int | None]) -> str:
+def _bounds(granted: Granted, size: Any) -> tuple[int, int | None] | int | None:
+    """Smallest and largest value of a size, or its only one; ``None`` for an expression over other sizes."""
+    if isinstance(size, int) or size.is_Integer:
+        return int(size)
+    return granted.ranges.get(size)
+
+
+def _words(bounds: Any) -> str:
+    if isinstance(bounds, int):
+        return f"{bounds} only"
     return f"{bounds[0]} to {bounds[1]}" if bounds[1] is not None else f"{bounds[0]} and more"

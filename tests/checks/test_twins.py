@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from exportlint.checks import twins
@@ -64,6 +66,92 @@ def test_a_program_that_depends_on_the_size_of_the_example(kind, line):
     assert result.reason.endswith("another example gives another program")
 
 
+def test_dimensions_in_which_two_calls_differ_are_dynamic_without_a_word_of_the_case():
+    result = check(case(Branch, dynamic_shapes=None))
+    assert [found[:3] for found in alarms(result)] == [("EXP301", "warning", line_of("branch"))], result
+
+
+def test_a_size_that_is_pinned_from_one_example_only():
+    result = check(case(Short, (2, 8), (3, 12), dynamic_shapes=None))
+    assert [found[3] for found in alarms(result)] == ["dimension 1 of input 0 may be 8 only or 8 and more"], result
+
+
+def test_an_export_that_works_from_one_example_only():
+    result = check(case(Unrolled, (2, 4), (3, 5)))
+    ((rule, severity, line, evidence),) = alarms(result)
+    assert (rule, severity, line) == ("EXP301", "warning", line_of("unrolled"))
+    assert evidence.startswith("the export from the second example call fails: UserError: Constraints violated")
+
+
+@pytest.mark.parametrize(
+    ("dynamic_shapes", "note"),
+    [
+        (({1: torch.export.Dim("n", max=8)},), "not in range [2, 8]"),
+        (({0: (n := torch.export.Dim("n")), 1: n},), "is not equal to"),
+    ],
+)
+def test_a_second_example_that_the_case_does_not_allow_for_is_a_note(dynamic_shapes, note):
+    result = check(case(Sum, (6, 6), (2, 12), dynamic_shapes=dynamic_shapes))
+    assert (result.outcome, alarms(result)) == ("passed", [])
+    assert note in result.notes[0]
+
+
+def test_a_second_example_that_the_model_refuses_is_a_note():
+    class Pairs(nn.Module):
+        def forward(self, x):
+            return x.view(x.shape[0], -1, 2).sum(1)
+
+    result = check(case(Pairs, (2, 6), (3, 7)))
+    assert (result.outcome, alarms(result)) == ("passed", [])
+    assert result.notes[0].startswith("the second example call fails: RuntimeError: shape '[3, -1, 2]' is invalid")
+
+
+def test_another_order_of_results_is_another_program():
+    class Sorted(nn.Module):
+        def forward(self, x):
+            one, other = x.sum(1), x.amax(1)
+            return (one, other) if x.shape[1] > 8 else (other, one)
+
+    assert [found[3] for found in alarms(check(case(Sorted)))] == ["other results are returned"]
+
+
+# How a length is used, and the sides of it that a program cannot tell: what is captured depends on nothing else.
+SIDES = {
+    "slice": (lambda x: x[:, :6].sum(1), lambda n: (n > 6) - (n < 6)),
+    "branch": (lambda x: x * 3 if x.shape[1] > 6 else x * 2, lambda n: n > 6),
+    "loop": (lambda x: sum(x[:, i] for i in range(x.shape[1] // 6 + 1)), lambda n: n // 6),
+    "pieces": (lambda x: torch.cat([p * 2 for p in x.split(6, 1)], 1), lambda n: -(-n // 6)),
+    "rounded": (lambda x: x[:, : int(x.shape[1] * 0.5)].sum(1), lambda n: n // 2),
+    "smaller": (lambda x: x[:, : min(6, x.shape[1])].sum(1), lambda n: 0),
+    "padded": (lambda x: nn.functional.pad(x, (0, -x.shape[1] % 6)), lambda n: 0),
+    "half": (lambda x: x[:, x.shape[1] // 2 :].sum(1), lambda n: 0),
+    "mean": (lambda x: x.sum(1) / x.shape[1], lambda n: 0),
+    "positions": (lambda x: x + torch.arange(x.shape[1]), lambda n: 0),
+    "flat": (lambda x: x.flatten().view(x.shape[0], -1), lambda n: 0),
+    "chunks": (lambda x: x.chunk(2, 1)[0], lambda n: 0),
+    "returned": (lambda x: (x * 2, x.shape[1]), lambda n: 0),
+}
+
+
+LENGTHS = st.integers(2, 8) | st.integers(9, 20)
+
+
+@pytest.mark.slow
+@settings(max_examples=30)
+@given(st.sampled_from(sorted(SIDES)), LENGTHS, LENGTHS, st.booleans())
+def test_a_program_depends_on_the_example_where_the_sizes_are_on_two_sides(name, one, other, declared):
+    function, side = SIDES[name]
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    numbers = [torch.arange(rows * n).view(rows, n) for rows, n in ((2, one), (3, other))]  # whole: no axis of dtypes
+    dims = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},) if declared else None
+    result = check(ModelCase(Model, args=(numbers[0],), inputs2=(numbers[1],), dynamic_shapes=dims))
+    assert result.outcome == ("failed" if side(one) != side(other) else "passed"), result
+
+
 def test_another_range_alone_is_enough():
     result = check(case(Short))
     assert [found[0] for found in alarms(result)] == ["EXP301"], result
@@ -77,7 +165,8 @@ def test_another_range_alone_is_enough():
         case(Short, (2, 6), (3, 7)),
         case(Branch, second=(2, 6)),
         case(Branch, (1, 6), (2, 12), ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)),
-        case(Branch, dynamic_shapes=None),
+        case(Branch, (2, 9), (3, 12), dynamic_shapes=None),
+        case(Sum, dynamic_shapes=None),
     ],
 )
 def test_one_program_for_both_examples_is_silent(same):
