@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import device_saved
+from exportlint.checks import device_saved, uncaptured
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device_branches import look_for_branches
 from exportlint.checks.device_elsewhere import run_elsewhere
@@ -189,9 +189,8 @@ def _what_is_baked(ctx: Context, report: Report, provenance: Provenance, twin: E
     """Lines whose device follows the inputs and is a constant in the program that was captured on the CPU."""
     from exportlint.devices.twin import baked_places
 
-    try:
-        program = ctx.program()
-    except Exception:
+    program = uncaptured.program(ctx)
+    if program is None:
         return
     baked = baked_places(program, provenance.calls, twin)
     message = "the device follows the inputs here, and the program exported on the CPU makes it a constant"

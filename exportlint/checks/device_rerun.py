@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint import blame
-from exportlint.checks import device_saved, failing_node
+from exportlint.checks import device_saved, failing_node, uncaptured
 from exportlint.checks.context import call, unchanged
 from exportlint.checks.device_twin import difference, tensors
 from exportlint.places import display_path
@@ -32,9 +32,11 @@ def rerun(ctx: Context, report: Report, expected: list[torch.Tensor], twin: Expo
         expected: What the eager model returns on the second device, as tensors of the CPU.
         twin: The program that was exported there, if there is one.
     """
+    program = uncaptured.program(ctx)
+    if program is None:
+        return
+    ctx.stage("run of the program on the CPU")
     try:
-        program = ctx.program()
-        ctx.stage("run of the program on the CPU")
         with unchanged(program):
             own = tensors(call(program.module(), ctx.example()))
     except Exception:

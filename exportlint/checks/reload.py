@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks.context import ModelError, NotCapturedError, call, unchanged
+from exportlint.checks import uncaptured
+from exportlint.checks.context import call, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult
 from exportlint.places import Place
@@ -42,14 +43,17 @@ def run(ctx: Context) -> CheckResult:
 
     try:
         program = ctx.program()
+    except Exception as error:
+        return uncaptured.result(NAME, error)
+    try:
         ctx.stage("run of the program")
         with unchanged(program):
             expected = call(program.module(), ctx.example())
-    except ModelError as error:
-        return CheckResult(name=NAME, outcome="not_checked", reason=f"the model does not run: the {error.stage} fails")
     except Exception as error:
-        reason = "the model is not captured, or its program does not run"
-        return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=_unexpected(error))
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        reason = f"the program does not run: {blame.words(error)}"
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     ctx.stage("save")
     try:
         torch.export.save(program, ctx.path(PROGRAM))
@@ -88,10 +92,6 @@ def _described(cls: type) -> dict[str, Any] | None:
         return None
     fields = [field.name for field in dataclasses.fields(cls)]
     return {"module": cls.__module__, "name": cls.__name__, "fields": fields, "serialised": known.serialized_type_name}
-
-
-def _unexpected(error: Exception) -> tuple[str, ...]:
-    return () if isinstance(error, NotCapturedError) else (blame.words(error),)
 
 
 def plain(leaf: Any) -> Any:
