@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from exportlint.findings import Outcomes
+    from exportlint.findings import Mode, Outcomes
     from exportlint.rules.base import Rule
 
 OUTCOMES = """\
 `main` is the form in the bad example; other forms, which end otherwise, have names of their own.
 *breaks*: the capture fails; *silent*: it succeeds, and the result is wrong; *specialises*: the program holds for fewer
-inputs than the model; *unportable*: wrong on another device or elsewhere; *fine*: nothing of it."""
+inputs than the model; *unportable*: wrong on another device or elsewhere; *fine*: nothing of it; -: not observed.
+*advice*: nothing fails, but it may not be meant."""
 LEGEND = """\
-severity: for torch.export.export, of the main form first, then of forms that differ; else with the mode where it bites
+severity: for torch.export.export, of the main form first, then of forms that differ; else with the mode where it bites;
+          "info" is advice, shown on request
 check: "predicts" where exportlint check finds it in source; the others are observed, by exportlint report and pytest"""
 
 
@@ -57,16 +59,22 @@ def as_table(found: list[Rule]) -> str:
     return "\n".join([*lines, "", LEGEND])
 
 
-def _severities(found: Rule) -> str:
-    """What its forms mean for ``torch.export.export``, the main form first; with the mode where it bites in another."""
+def _graded(found: Rule) -> tuple[list[str], Mode]:
+    """What its forms mean for ``torch.export.export``, the main form first; or for the first mode where it bites."""
     from exportlint.findings import MODES, severity
 
-    forms = [found.outcomes, *(variant.outcomes for variant in found.variants.values())] if found.outcomes else []
-    for mode in MODES if forms else ():
-        severities = dict.fromkeys(s for s in (severity(form, [mode]) for form in forms) if s is not None)
+    forms = ["", *found.variants]
+    advice = ["info"] if any(found.is_advice(form) for form in forms) else []
+    for mode in MODES:
+        severities = dict.fromkeys(s for form in forms if (s := severity(found.outcomes_of(form), [mode])) is not None)
         if severities:
-            return ", ".join(severities) + ("" if mode == MODES[0] else f" ({mode})")
-    return found.severity
+            return [*severities, *advice], mode
+    return advice, MODES[0]
+
+
+def _severities(found: Rule) -> str:
+    severities, mode = _graded(found)
+    return ", ".join(severities) + ("" if mode == "export" else f" ({mode})")
 
 
 def predicted(found: Rule) -> bool:
@@ -79,25 +87,31 @@ def predicted(found: Rule) -> bool:
 def as_markdown(found: Rule) -> str:
     """The rule's page, what happens in each mode, and its examples."""
     parts = [found.page.strip(), "## What to do\n" + found.rewrite]
-    if found.outcomes:
-        rows = [("", found.outcomes)]
-        for name, variant in found.variants.items():
-            rows += [(name, variant.outcomes), *((f"{name}, torch {r} on", o) for r, o in variant.changed.items())]
-        head = "| form | export | export-strict | compile |\n|---|---|---|---|"
-        parts += ["\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]), OUTCOMES]
+    rows = [("main" + _advice(found.advice), found.outcomes)]
+    for name, variant in found.variants.items():
+        rows.append((name + _advice(variant.advice), variant.outcomes))
+        rows += [(f"{name}, torch {release} on", outcomes) for release, outcomes in variant.changed.items()]
+    head = "| form | export | export-strict | compile |\n|---|---|---|---|"
+    parts += ["\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]), OUTCOMES]
     good = "The bad example, rewritten." if found.good == found.fixed else "Close to the bad example, and portable."
     fixed = "" if found.good == found.fixed else found.fixed
     examples = (
         ("Bad", "The rule holds here, in its main form.", found.bad),
         ("Good", good, found.good),
-        ("Fixed", "The bad example, rewritten.", fixed),
+        ("Fixed", " ".join(["The bad example, rewritten.", found.fixed_differs]).strip(), fixed),
     )
     parts += [f"## {title}\n{words}\n\n```python\n{text.strip()}\n```" for title, words, text in examples if text]
     return "\n\n".join(parts)
 
 
+def _advice(advice: bool) -> str:
+    return " (advice)" if advice else ""
+
+
 def _row(name: str, outcomes: Outcomes) -> str:
-    return "| " + " | ".join([name or "main", *outcomes.values()]) + " |"
+    from exportlint.findings import MODES
+
+    return "| " + " | ".join([name, *(outcomes.get(mode, "-") for mode in MODES)]) + " |"
 
 
 def as_json(found: Rule) -> dict[str, Any]:
@@ -107,11 +121,12 @@ def as_json(found: Rule) -> dict[str, Any]:
         "name": found.name,
         "summary": found.summary,
         "rewrite": found.rewrite,
-        "severity": found.severity,
+        "severity": _graded(found)[0][0],
         "stage": found.stage,
         "predicted": predicted(found),
         "outcomes": dict(found.outcomes),
-        "variants": {name: dict(v.outcomes) for name, v in found.variants.items()},
+        "advice": found.advice,
+        "variants": {name: {"outcomes": dict(v.outcomes), "advice": v.advice} for name, v in found.variants.items()},
         "observed_by": [o.check for o in found.observed_by],
         "page": found.page.strip(),
     }

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from exportlint.findings import Mode, Outcomes, Result, Severity
+    from exportlint.findings import Mode, Outcomes, Result
     from exportlint.source.events import Event
     from exportlint.source.fragments import Site
 
-Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "run"]
+Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "check", "run"]
 Stage = Literal["stable", "preview"]
 
 
 def outcomes(*, export: Result, strict: Result, compiled: Result) -> Outcomes:
     """What happens in each capture mode."""
     return {"export": export, "export-strict": strict, "compile": compiled}
+
+
+def observed(found: Result) -> Outcomes:
+    """What a check sees in the mode that checks capture in; of the others nothing is known."""
+    return {"export": found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +106,16 @@ class Rule:
         name: Kebab-case name, as stable as the code.
         summary: What the hazard is, in one sentence without a final full stop.
         rewrite: The rewrite to show where a finding has no better one of its own.
-        severity: Severity of a finding that a check observed, where the check does not say otherwise. That of a
-            finding in source follows from the outcomes in the modes that were asked for.
         page: The explanation, Markdown; the docstring of the rule's file.
-        outcomes: What happens in each capture mode; empty for a rule that only a check can observe.
-        variants: Forms that end otherwise, by name.
+        outcomes: What happens in each capture mode; of a rule that only a check can observe, in that of the checks.
         bad: An example in which the rule holds.
         good: A portable example close to it.
         fixed: The bad example rewritten.
+        proof: How the suite sees what the outcomes claim: ``check`` runs the first of `observed_by` on the example.
         near: Pairs of near misses.
-        proof: How the suite sees what the outcomes claim.
+        variants: Forms that end otherwise, by name.
+        advice: Whether a finding is of severity ``info``: nothing fails, but it may not be meant.
+        fixed_differs: Why the fixed example computes something else than the bad one, where it is meant to.
         observed_by: The checks that would see the hazard.
         stage: ``stable`` rules are on by default.
         events: The kinds of events that `match` wants.
@@ -121,15 +126,16 @@ class Rule:
     name: str
     summary: str
     rewrite: str
-    severity: Severity
     page: str
-    outcomes: Outcomes = field(default_factory=dict)
-    variants: Mapping[str, Variant] = field(default_factory=dict)
-    bad: str = ""
-    good: str = ""
-    fixed: str = ""
+    outcomes: Outcomes
+    bad: str
+    good: str
+    fixed: str
+    proof: Proof
     near: tuple[Near, ...] = ()
-    proof: Proof | None = None
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    advice: bool = False
+    fixed_differs: str = ""
     observed_by: tuple[Observer, ...] = ()
     stage: Stage = "stable"
     events: tuple[type[Event], ...] = ()
@@ -142,3 +148,11 @@ class Rule:
             KeyError: When the rule has no such variant.
         """
         return self.variants[variant].outcomes if variant else self.outcomes
+
+    def is_advice(self, variant: str) -> bool:
+        """Whether a finding of this variant, or of the main form, is of severity ``info`` in every mode.
+
+        Raises:
+            KeyError: When the rule has no such variant.
+        """
+        return self.variants[variant].advice if variant else self.advice

@@ -185,7 +185,7 @@ class _Run:
 
     def _prediction(self, path: Path, rule: Rule, match: Match) -> Prediction | None:
         outcomes = rule.outcomes_of(match.variant)
-        advice = match.variant and rule.variants[match.variant].advice
+        advice = rule.is_advice(match.variant)
         worst: Severity | None = "info" if advice else severity(outcomes, self.options.modes)
         if worst is None:
             return None

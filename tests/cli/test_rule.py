@@ -22,10 +22,17 @@ def test_a_rule_is_found_by_code_and_by_name(name: str) -> None:
     assert "```python\nimport torch" in result.output
 
 
-def test_a_rule_that_only_checks_observe_has_no_outcomes() -> None:
+def test_a_rule_that_only_checks_observe_has_outcomes_in_their_mode() -> None:
     result = CliRunner().invoke(rule, ["EXP002"])
     assert result.exit_code == 0
-    assert "## Outcomes" not in result.output
+    assert "| main | breaks | - | - |" in result.output
+
+
+def test_a_page_marks_advice() -> None:
+    one, other = (CliRunner().invoke(rule, [code]).output for code in ("EXP501", "EXP205"))
+    assert "| unread counter (advice) | fine | fine | fine |" in one
+    assert "| main | silent | silent | fine |" in one
+    assert "| main (advice) | fine | - | - |" in other
 
 
 def test_an_unknown_rule_is_one_clear_line() -> None:
@@ -61,7 +68,9 @@ def test_all_rules_are_listed() -> None:
         ("EXP003", "error", "-"),
         ("EXP101", "error", "predicts"),
         ("EXP201", "warning, error", "predicts"),  # a literal cpu, a literal cuda
+        ("EXP204", "warning, info", "-"),
         ("EXP205", "info", "-"),
+        ("EXP501", "error, info", "predicts"),  # a counter that nothing reads
         ("EXP403", "error (compile)", "predicts"),  # fine for torch.export.export as it is by default
     ],
 )
@@ -74,7 +83,14 @@ def test_all_rules_as_json() -> None:
     found = json.loads(CliRunner().invoke(rules, ["--output-format", "json"]).output)
     assert [r["code"] for r in found] == list(catalogue())
     by_code = {r["code"]: r for r in found}
-    assert by_code["EXP102"]["variants"]["conversion"]["export"] == "breaks"
+    assert by_code["EXP102"]["variants"]["conversion"] == {
+        "outcomes": {"export": "breaks", "export-strict": "fine", "compile": "fine"},
+        "advice": False,
+    }
+    assert by_code["EXP501"]["variants"]["unread counter"]["advice"] is True
+    assert (by_code["EXP501"]["advice"], by_code["EXP501"]["severity"]) == (False, "error")
+    assert (by_code["EXP205"]["advice"], by_code["EXP205"]["severity"]) == (True, "info")
+    assert by_code["EXP403"]["severity"] == "error"
     assert by_code["EXP101"]["predicted"] is True
     assert by_code["EXP001"]["predicted"] is True
     assert by_code["EXP003"]["predicted"] is False

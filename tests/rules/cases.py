@@ -21,7 +21,18 @@ FINE: Outcomes = dict.fromkeys(MODES, "fine")  # type: ignore[arg-type]
 
 @dataclass(frozen=True)
 class Case:
-    """An example of a rule, what it is to show and how to see it."""
+    """An example of a rule, what it is to show and how to see it.
+
+    Attributes:
+        id: What tests and results name it by.
+        rule: The rule.
+        source: The text of the example.
+        wanted: The outcomes to see; of a check's proof those of the finding, so that none stands for no finding.
+        proof: How to see them.
+        variant: The rule's variant; empty for its main form.
+        bad: Whether the rule holds there.
+        like: The bad example that computes the same, of a fixed one.
+    """
 
     id: str
     rule: Rule
@@ -30,18 +41,25 @@ class Case:
     proof: Proof
     variant: str = ""
     bad: bool = False
+    like: str | None = None
+
+    @property
+    def check(self) -> str:
+        """The check that is the proof."""
+        return self.rule.observed_by[0].check
 
 
 def cases() -> list[Case]:
-    """Every example of every rule that can match in source."""
-    return [case for rule in catalogue().values() if rule.outcomes for case in _of(rule)]
+    """Every example of every rule."""
+    return [case for rule in catalogue().values() for case in _of(rule)]
 
 
 def _of(rule: Rule) -> Iterator[Case]:
-    proof: Proof = rule.proof or "capture"
+    proof = rule.proof
+    fine: Outcomes = {} if proof == "check" else FINE
     yield Case(f"{rule.code} bad", rule, rule.bad, rule.outcomes, proof, bad=True)
-    yield Case(f"{rule.code} good", rule, rule.good, FINE, proof)
-    yield Case(f"{rule.code} fixed", rule, rule.fixed, FINE, proof)
+    yield Case(f"{rule.code} good", rule, rule.good, fine, proof)
+    yield Case(f"{rule.code} fixed", rule, rule.fixed, fine, proof, like=rule.bad)
     for name, variant in rule.variants.items():
         wanted = variant.outcomes_in(RELEASE)
         yield Case(f"{rule.code} {name}", rule, variant.bad, wanted, variant.proof or proof, name, bad=True)
@@ -49,4 +67,4 @@ def _of(rule: Rule) -> Iterator[Case]:
         wanted = rule.outcomes_of(near.variant)
         kind = (rule.variants[near.variant].proof if near.variant else None) or proof
         yield Case(f"{rule.code} near {i} bad", rule, near.bad, wanted, kind, near.variant, bad=True)
-        yield Case(f"{rule.code} near {i} good", rule, near.good, FINE, kind)
+        yield Case(f"{rule.code} near {i} good", rule, near.good, fine, kind)

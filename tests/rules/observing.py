@@ -3,6 +3,7 @@
     python observing.py JOBS.json RESULTS.json
 
 A job is ``{"id", "source", "proof"}``; a result is the outcome in each capture mode, or the reason why there is none.
+With ``"like"``, another source instead of a proof, it is whether both compute the same in eager.
 """
 
 from __future__ import annotations
@@ -198,6 +199,22 @@ def observe(source: str, proof: str) -> dict[str, tuple[str, str]]:
     }
 
 
+def alike(source: str, other: str) -> dict[str, list[str]]:
+    """Whether an example computes in eager what another one does, with the same random numbers, in both calls.
+
+    Raises:
+        Exception: Where the example does not run.
+    """
+    try:
+        example = Example(other)
+        wanted = example.call(example.model), example.call(example.model, "inputs2")
+    except Exception as error:  # a model that does not run, for instance
+        return {"eager": ["nothing to compare with", repr(error)[:300]]}
+    example = Example(source)
+    found = example.call(example.model), example.call(example.model, "inputs2")
+    return {"eager": ["same" if same(found, wanted) else "differs", f"{found} beside {wanted}"[:300]]}
+
+
 def main() -> None:
     """Observe every job."""
     warnings.simplefilter("ignore")
@@ -206,7 +223,8 @@ def main() -> None:
     for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                results[job["id"]] = observe(job["source"], job["proof"])
+                like = job.get("like")
+                results[job["id"]] = alike(job["source"], like) if like else observe(job["source"], job["proof"])
         except Exception:  # an example that is itself wrong must fail its own test only
             results[job["id"]] = {"error": traceback.format_exc()[-1500:]}
         Path(sys.argv[2]).write_text(json.dumps(results), encoding="utf-8")

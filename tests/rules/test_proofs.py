@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 from cases import Case, cases
+from checking import check
+
+from exportlint.rules import catalogue
 
 CASES = cases()
+CHECKED = [case for case in CASES if case.proof == "check"]
+FIXED = {case.rule.code: case for case in CASES if case.like is not None and case.proof != "run"}
 WORKERS = 2
 
 
@@ -18,16 +23,18 @@ WORKERS = 2
 def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
     """What torch made of each example, by its id; run in processes of their own, since torch can abort them."""
     folder = tmp_path_factory.mktemp("proofs")
+    wanted = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES if c.proof != "check"]
+    wanted += [{"id": f"{c.id} like bad", "source": c.source, "like": c.like} for c in FIXED.values()]
     running = []
     for i in range(WORKERS):
-        jobs = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES[i::WORKERS]]
+        jobs = wanted[i::WORKERS]
         given, results, log = (folder / f"{i}.{name}" for name in ("jobs", "results", "log"))
         given.write_text(json.dumps(jobs), encoding="utf-8")
         script = str(Path(__file__).with_name("observing.py"))
         with log.open("wb") as stream:
             process = subprocess.Popen([sys.executable, script, str(given), str(results)], cwd=folder, stderr=stream)
         running.append((process, results, log))
-    found: dict[str, dict[str, list[str]]] = {}
+    found = check(CHECKED, folder)
     for process, results, log in running:
         assert process.wait(timeout=600) == 0, log.read_text(encoding="utf-8")[-3000:]
         found.update(json.loads(results.read_text(encoding="utf-8")))
@@ -39,3 +46,13 @@ def test_outcomes_are_what_torch_does(case: Case, observed: dict[str, dict[str, 
     seen = observed[case.id]
     assert "error" not in seen, seen
     assert {mode: outcome for mode, (outcome, _) in seen.items()} == dict(case.wanted), seen
+
+
+@pytest.mark.parametrize("code", FIXED)
+def test_fixed_computes_what_bad_computes(code: str, observed: dict[str, dict[str, list[str]]]) -> None:
+    """In eager, in both calls, wherever the bad example runs, unless the rule says why it is not to."""
+    rule = catalogue()[code]
+    wanted = "differs" if rule.fixed_differs else "same"
+    if rule.name == "model-does-not-run":
+        wanted = "nothing to compare with"
+    assert observed[f"{FIXED[code].id} like bad"]["eager"][0] == wanted

@@ -59,7 +59,6 @@ RULE = Rule(
     name="branch-on-tensor",
     summary="Python control flow is decided by the value of a tensor",
     rewrite="Use torch.where or torch.cond, or decide from shapes, dtypes or configuration instead.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     variants={

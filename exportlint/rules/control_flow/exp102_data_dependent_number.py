@@ -119,7 +119,6 @@ RULE = Rule(
     name="data-dependent-number",
     summary="A Python number read out of a tensor decides what is computed",
     rewrite="Keep the number in a tensor, or constrain it with torch._check before it is used.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     variants={

@@ -31,16 +31,15 @@ RULE = Rule(
     code="EXP103",
     name="tensor-identity",
     summary="Python control flow is decided by whether two tensors are one object",
-    rewrite="Pass a flag, or leave out the argument that is the same.",
-    severity="error",
+    rewrite="Pass a tensor that says so, or leave out the argument that is the same.",
     page=__doc__,
     outcomes=outcomes(export="silent", strict="silent", compiled="fine"),
     bad=example("def forward(self, q, k):\n    return q.relu() if q is k else q + k.relu()", **_INPUTS),
     good=example("def forward(self, q, k):\n    return q.relu() if k is None else q + k.relu()", **_INPUTS),
     fixed=example(
-        "def forward(self, q, k=None):\n    return q.relu() if k is None else q + k.relu()",
-        inputs="torch.ones(2)",
-        inputs2="torch.ones(2)",
+        "def forward(self, q, k, same):\n    return torch.where(same, q.relu(), q + k.relu())",
+        inputs="*(2 * (torch.ones(2),)), torch.tensor(True)",
+        inputs2="torch.ones(2), torch.ones(2), torch.tensor(False)",
     ),
     near=(
         Near(

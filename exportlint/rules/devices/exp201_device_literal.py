@@ -55,7 +55,6 @@ RULE = Rule(
     name="device-literal",
     summary="A device is written down in the source, so the tensor does not follow the model",
     rewrite="Take the device from a tensor at hand: device=x.device.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     variants={

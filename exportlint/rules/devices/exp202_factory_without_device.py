@@ -39,7 +39,6 @@ RULE = Rule(
     name="factory-without-device",
     summary="A tensor is made on the default device instead of the device of the inputs",
     rewrite="Pass the device of a tensor at hand: device=x.device, or use x.new_zeros and its like.",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     bad=example(

@@ -53,7 +53,6 @@ RULE = Rule(
     name="tensor-outside-state",
     summary="A tensor is kept as a plain attribute, so neither .to() nor the state dict knows it",
     rewrite="Register it: self.register_buffer(name, tensor, persistent=False).",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     variants={

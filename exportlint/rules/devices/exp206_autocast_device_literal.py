@@ -40,12 +40,12 @@ RULE = Rule(
     name="autocast-device-literal",
     summary="torch.autocast names a device type that is not the inputs' one",
     rewrite="Name the device type of a tensor at hand: torch.autocast(x.device.type).",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     bad=example(_BLOCK.format('"cuda"'), init=_INIT),
     good=example(_BLOCK.replace(", dtype=torch.bfloat16", "").format("x.device.type, enabled=False"), init=_INIT),
     fixed=example(_BLOCK.format("x.device.type"), init=_INIT),
+    fixed_differs="It computes in bfloat16 where the bad one, on the CPU, does not.",
     near=(
         Near(
             bad=example(

@@ -15,13 +15,29 @@ only. The casts of the graph still say float32, constants stay float32, and befo
 of the export. A deliberate island in float32 that casts back to the dtype of its input is right in the source.
 """
 
-from exportlint.rules.base import Rule
+from exportlint.rules.base import Near, Observer, Rule, observed
+from exportlint.rules.examples import example
 
 RULE = Rule(
     code="EXP207",
     name="dtype-baked",
     summary="A dtype that follows the inputs in the source is a constant in the exported program",
     rewrite="Cast the model, not the program: export model.to(torch.bfloat16) from inputs of that dtype.",
-    severity="info",
     page=__doc__,
+    outcomes=observed("fine"),
+    advice=True,
+    bad=example("def forward(self, x):\n    return x * torch.arange(4, dtype=x.dtype, device=x.device)"),
+    good=example("def forward(self, x):\n    return x * torch.ones_like(x)"),
+    fixed=example(
+        "def forward(self, x):\n    return x * self.steps",
+        init='self.register_buffer("steps", torch.arange(4.0), persistent=False)',
+    ),
+    near=(
+        Near(
+            bad=example("def forward(self, x):\n    return x * (x > 0).to(x.dtype)"),
+            good=example("def forward(self, x):\n    return x * (x > 0).to(x.device)"),
+        ),
+    ),
+    proof="check",
+    observed_by=(Observer(check="twins"),),
 )

@@ -165,7 +165,6 @@ RULE = Rule(
         "Keep the size symbolic: use x.shape[i] in tensor operators without int(), float(), loops or "
         "comparisons with constants."
     ),
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
     variants={

@@ -42,7 +42,6 @@ RULE = Rule(
     name="cache-grown-by-length",
     summary="A table is cached on the module or globally, for the first length that was seen",
     rewrite="Compute the table in forward, or make it once for the largest length and slice it.",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
     variants={

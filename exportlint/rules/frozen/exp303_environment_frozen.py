@@ -48,7 +48,11 @@ def _read(number: Number) -> Iterator[Match]:
         yield Match(number.site, text, variant, _REWRITES[number.how])
 
 
-_SWITCH = example("def forward(self, x):\n    return x * 2 if self.fast else x", init="self.fast = False")
+_PASSED = example(
+    "def forward(self, x, fast):\n    return torch.where(fast, x * 2, x)",
+    inputs="torch.ones(2, 4), torch.tensor(False)",
+    inputs2="torch.ones(2, 4), torch.tensor(True)",
+)
 _READ = example(
     'def forward(self, x):\n    return x * 2 if os.environ.get("EXAMPLE_SWITCH") else x',
     imports="import os",
@@ -61,7 +65,6 @@ RULE = Rule(
     name="environment-frozen",
     summary="A clock, a random number or an environment variable is read once and kept",
     rewrite="Read it in __init__, or pass it in.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="silent", strict="silent", compiled="silent"),
     variants={
@@ -81,7 +84,7 @@ RULE = Rule(
     },
     bad=_READ,
     good=example("def forward(self, x):\n    return x + torch.rand_like(x) * 0"),
-    fixed=_SWITCH,
+    fixed=_PASSED,
     near=(
         Near(
             bad=example(

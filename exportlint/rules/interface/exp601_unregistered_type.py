@@ -65,7 +65,6 @@ RULE = Rule(
     name="unregistered-type",
     summary="An input or output is of a class that torch.export does not know",
     rewrite="Register the class: torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
     bad=example("def forward(self, batch):\n    return batch.x * 2", above=_DATACLASS, **_PARTS),

@@ -41,7 +41,6 @@ RULE = Rule(
     name="reserved-name",
     summary="A submodule, parameter or buffer has a name that torch.fx keeps for itself",
     rewrite="Rename the attribute.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
     bad=example("def forward(self, x):\n    return self.graph(x)", init="self.graph = nn.Linear(4, 4)"),

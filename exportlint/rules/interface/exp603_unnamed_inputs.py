@@ -8,13 +8,28 @@ nesting differ, be it by a misspelt key.
 `torch.export` matches `dynamic_shapes` to the parameters of `forward`. What has no name cannot be made dynamic.
 """
 
-from exportlint.rules.base import Rule
+from exportlint.rules.base import Near, Observer, Rule, observed
+from exportlint.rules.examples import example
+
+_SHAPES = '{"x": {0: torch.export.Dim.DYNAMIC}}'
+_GOOD = example("def forward(self, x):\n    return x * 2", shapes=_SHAPES)
 
 RULE = Rule(
     code="EXP603",
     name="unnamed-inputs",
     summary="dynamic_shapes cannot be matched to the parameters of forward",
     rewrite="Give forward one named parameter for each input, and use the same names and nesting in dynamic_shapes.",
-    severity="error",
     page=__doc__,
+    outcomes=observed("breaks"),
+    bad=example("def forward(self, *inputs):\n    return inputs[0] * 2", shapes=_SHAPES),
+    good=_GOOD,
+    fixed=_GOOD,
+    near=(
+        Near(
+            bad=example("def forward(self, tokens):\n    return tokens * 3", shapes=_SHAPES.replace("x", "tokes", 1)),
+            good=example("def forward(self, tokens):\n    return tokens * 3", shapes=_SHAPES.replace("x", "tokens", 1)),
+        ),
+    ),
+    proof="check",
+    observed_by=(Observer(check="capture"),),
 )

@@ -53,7 +53,6 @@ RULE = Rule(
     name="numpy-in-graph",
     summary="Tensor values are handed to numpy while the model is captured",
     rewrite="Use the torch function of the same name.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
     variants={

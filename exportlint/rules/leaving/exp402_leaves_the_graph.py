@@ -58,7 +58,6 @@ RULE = Rule(
     name="leaves-the-graph",
     summary="The code asks for something that exists only while the model runs eagerly",
     rewrite="Move it out of forward, or replace it with a torch operator.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     variants={

@@ -38,7 +38,6 @@ RULE = Rule(
     name="output-in-forward",
     summary="The model prints, logs or warns, which torch.compile(fullgraph=True) refuses",
     rewrite="Remove it, or guard it by `not torch.compiler.is_compiling()`.",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="fine", strict="fine", compiled="breaks"),
     bad=example("def forward(self, x):\n    print(x.shape)\n    return x * 2"),

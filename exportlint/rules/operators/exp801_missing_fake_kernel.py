@@ -58,7 +58,6 @@ RULE = Rule(
     name="missing-fake-kernel",
     summary="A custom operator has no fake kernel, so nothing can be captured through it",
     rewrite="Register one with torch.library.register_fake.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     bad=example(_FORWARD.format("bad"), above=_OPERATOR.format(name="bad", key="CPU")),

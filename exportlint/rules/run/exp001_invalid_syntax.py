@@ -7,18 +7,23 @@ Reports a file that cannot be read as Python: invalid syntax, an encoding that d
 Nothing in such a file can be judged. The other files are checked nevertheless.
 """
 
-from exportlint.rules.base import Rule, outcomes
+from exportlint.rules.base import Near, Rule, outcomes
 
 RULE = Rule(
     code="EXP001",
     name="invalid-syntax",
     summary="The file cannot be read as Python, so nothing in it was checked",
     rewrite="Mend the syntax, or the encoding that the file declares.",
-    severity="error",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     bad="def forward(self, x)\n    return x\n",
     good="def forward(self, x):\n    return x\n",
     fixed="def forward(self, x):\n    return x\n",
+    near=(
+        Near(
+            bad="def forward(self, x):\n    return x +\n",
+            good="def forward(self, x):\n    return x\n",
+        ),
+    ),
     proof="run",
 )

@@ -77,7 +77,6 @@ RULE = Rule(
     name="python-state",
     summary="Python state changed in forward is lost by the exported program",
     rewrite="Keep the state in a registered buffer and update it in place, or pass it in and return it.",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="silent", strict="silent", compiled="fine"),
     variants={

@@ -34,7 +34,6 @@ RULE = Rule(
     name="module-made-in-forward",
     summary="A module with parameters is made while the model runs",
     rewrite="Make it in __init__.",
-    severity="warning",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="breaks", compiled="breaks"),
     bad=example("def forward(self, x):\n    return nn.Linear(4, 4)(x) * 0"),
