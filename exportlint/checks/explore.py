@@ -28,7 +28,9 @@ def after_failure(ctx: Context, known: Iterable[Finding]) -> tuple[tuple[Finding
     """Further findings, and notes on the submodules that do export."""
     seen = {(f.file, f.line) for f in known}
     more = tuple(f for f in draft_findings(ctx) if (f.file, f.line) not in seen and f.line is not None)
-    return more, submodule_notes(ctx)
+    why = interned.why_not()
+    unknown = () if why is None else (f"further failures whose files are not known are left out: {why}",)
+    return more, (*submodule_notes(ctx), *unknown)
 
 
 def draft_findings(ctx: Context) -> list[Finding]:
