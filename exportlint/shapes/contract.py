@@ -29,11 +29,33 @@ class Ask:
         name: Name of the `Dim`, the same for dimensions that are one; empty for hints and for inferred dimensions.
         minimum: Smallest size, included.
         maximum: Largest size, included; ``None`` for no limit.
+        root: Of a derived dimension the name of the `Dim` that it derives from, of an inferred one its sizes in the
+            example calls; empty for others.
+        scale: The size is `scale` times that of the root, plus `offset`.
+        offset: See `scale`.
     """
 
     name: str = ""
     minimum: int = DEFAULT_MIN
     maximum: int | None = None
+    root: str = ""
+    scale: int = 1
+    offset: int = 0
+
+    @property
+    def variable(self) -> str:
+        """What dimensions that vary together have in common; empty where the dimension varies by itself."""
+        return self.root or self.name
+
+    @property
+    def words(self) -> str:
+        """What is asked, such as ``batch from 1 to 64``."""
+        return f"{self.name} {between(self.minimum, self.maximum)}".strip()
+
+
+def between(minimum: int, maximum: int | None) -> str:
+    """A range of sizes in words."""
+    return f"from {minimum}" if maximum is None else f"from {minimum} to {maximum}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,10 @@ class Leaf:
     source: str
     shape: tuple[int, ...]
     asked: Mapping[int, Ask] = field(default_factory=dict)
+
+    def size(self, d: int) -> str:
+        """What torch calls a size, such as ``L['x'].size()[0]``."""
+        return f"{self.source}.size()[{d}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +103,37 @@ def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Con
     """
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # ShapesCollection, AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, *inputs)
-    named = _named(model, inputs)
-    specs = (
-        dynamic_shapes if isinstance(dynamic_shapes, Mapping) else dict(zip(named, dynamic_shapes or (), strict=False))
-    )
-    return Contract(tuple(_leaves(named, specs, inputs)))
+    by_name = named(model, inputs)
+    if not isinstance(dynamic_shapes, Mapping):
+        dynamic_shapes = dict(zip(by_name, dynamic_shapes or (), strict=False))
+    return Contract(tuple(_leaves(by_name, dynamic_shapes, inputs)))
 
 
-def inferred(model: torch.nn.Module, inputs: Inputs, second: Inputs) -> Contract:
-    """The contract of two example calls: what varies is dynamic; a second call of another structure gives nothing."""
+def inferred(model: torch.nn.Module, inputs: Inputs, *others: Inputs) -> Contract:
+    """The contract of several example calls: what varies is dynamic; a call of another structure is left out."""
     from torch.utils import _pytree as pytree
 
-    first_flat, first_spec = pytree.tree_flatten(inputs)
-    second_flat, second_spec = pytree.tree_flatten(second)
+    flats, spec = [pytree.tree_leaves(inputs)], pytree.tree_structure(inputs)
+    flats += [pytree.tree_leaves(other) for other in others if pytree.tree_structure(other) == spec]
     asked: dict[int, dict[int, Ask]] = {}
-    if first_spec == second_spec:
-        for index, (a, b) in enumerate(zip(first_flat, second_flat, strict=True)):
-            if hasattr(a, "shape") and hasattr(b, "shape") and len(a.shape) == len(b.shape):
-                pairs = list(enumerate(zip(a.shape, b.shape, strict=True)))
-                asked[index] = {d: Ask("", min(HINT_MIN, *sizes)) for d, sizes in pairs if sizes[0] != sizes[1]}
-    leaves = _leaves(_named(model, inputs), {}, inputs)
+    for index, values in enumerate(zip(*flats, strict=True)):
+        shapes = [tuple(value.shape) if hasattr(value, "shape") else () for value in values]
+        if len({len(shape) for shape in shapes}) == 1:
+            asked[index] = {
+                d: _varying(sizes) for d, sizes in enumerate(zip(*shapes, strict=True)) if len({*sizes}) > 1
+            }
+    leaves = _leaves(named(model, inputs), {}, inputs)
     return Contract(
         tuple(Leaf(leaf.index, leaf.words, leaf.source, leaf.shape, asked.get(leaf.index, {})) for leaf in leaves)
     )
 
 
-def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
+def _varying(sizes: tuple[int, ...]) -> Ask:
+    """What is asked of a dimension of these sizes in the example calls; those of the same sizes vary together."""
+    return Ask("", min(HINT_MIN, *sizes), root="/".join(map(str, sizes)))
+
+
+def named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
     """The arguments by the names of forward's parameters."""
     try:
         return dict(inspect.signature(model.forward).bind(*inputs[0], **inputs[1]).arguments)
@@ -110,7 +141,7 @@ def _named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
         return {**{f"args[{i}]": value for i, value in enumerate(inputs[0])}, **inputs[1]}
 
 
-def _leaves(named: dict[str, Any], specs: Mapping[str, Any], inputs: Inputs) -> list[Leaf]:
+def _leaves(by_name: dict[str, Any], specs: Mapping[str, Any], inputs: Inputs) -> list[Leaf]:
     import torch
     from torch.utils import _pytree as pytree
 
@@ -120,10 +151,10 @@ def _leaves(named: dict[str, Any], specs: Mapping[str, Any], inputs: Inputs) -> 
         if isinstance(value, torch.Tensor):
             found.setdefault(id(value), (words, source, spec))
             return
-        for key, child, suffix in _children(value):
+        for key, child, suffix in children(value):
             walk(child, _of_child(spec, key), words + suffix, source + suffix)
 
-    for name, value in named.items():
+    for name, value in by_name.items():
         walk(value, specs.get(name), name, f"L['{name}']")
     leaves = []
     for index, leaf in enumerate(pytree.tree_leaves(inputs)):
@@ -133,7 +164,7 @@ def _leaves(named: dict[str, Any], specs: Mapping[str, Any], inputs: Inputs) -> 
     return leaves
 
 
-def _children(value: Any) -> list[tuple[Any, Any, str]]:
+def children(value: Any) -> list[tuple[Any, Any, str]]:
     """Key, child and suffix of the words for each child of a container."""
     if isinstance(value, Mapping):
         return [(key, child, f"[{key!r}]") for key, child in value.items()]
@@ -180,7 +211,7 @@ def _ask(dim: Any) -> Ask | None:
     if dim is None or isinstance(dim, int) or getattr(getattr(dim, "type", None), "name", "") == "STATIC":
         return None
     if hasattr(dim, "root"):  # a derived dimension such as 2 * batch: as wide as its root allows
-        return Ask(str(dim.__name__))
+        return _derived(dim)
     minimum, maximum = getattr(dim, "min", None), getattr(dim, "max", None)
     name = str(getattr(dim, "__name__", ""))  # a hint has none
     return Ask(
@@ -188,6 +219,31 @@ def _ask(dim: Any) -> Ask | None:
         max(DEFAULT_MIN, int(minimum)) if minimum is not None else DEFAULT_MIN if name else HINT_MIN,
         int(maximum) if isinstance(maximum, int) and maximum < 2**31 else None,
     )
+
+
+def _derived(dim: Any) -> Ask:
+    """What is asked of a dimension such as ``2 * batch``, which torch lets be linear in its root only."""
+    root, offset = _ask(dim.root), int(dim.fn(0))
+    scale = int(dim.fn(1)) - offset
+    assert root is not None  # a named dimension
+    maximum = None if root.maximum is None else scale * root.maximum + offset
+    return Ask(str(dim.__name__), scale * root.minimum + offset, maximum, root.name, scale, offset)
+
+
+def wanted(contract: Contract) -> Granted:
+    """What a program would grant that grants exactly what is asked."""
+    import sympy  # type: ignore[import-untyped]
+
+    sizes, ranges = {}, {}
+    for leaf in contract.leaves:
+        found: list[Any] = list(leaf.shape)
+        for d, ask in leaf.asked.items():
+            symbol = sympy.Symbol(ask.variable or f"{leaf.words}.shape[{d}]", integer=True)
+            found[d] = ask.scale * symbol + ask.offset
+            high = None if ask.maximum is None else (ask.maximum - ask.offset) // ask.scale
+            ranges[symbol] = (max(0, -((ask.offset - ask.minimum) // ask.scale)), high)
+        sizes[leaf.index] = tuple(found)
+    return Granted(sizes, ranges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,40 +10,55 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from exportlint.shapes import printing
+from exportlint.shapes.contents import PLAIN, Recipe, recipe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import torch
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from exportlint.checks.case import Inputs
+    from exportlint.shapes.contents import Choose, Domain
     from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
 
-    Choose = Callable[[tuple[str, ...]], tuple[str, int]]  # the kind of a tensor's contents, and a seed
+    Affordable = Callable[[Mapping[str, int]], bool]  # whether a call of these sizes, by torch's words, can be made
+    Shapes = Mapping[int, tuple[int, ...]]  # by index of the leaf
 
-FLOAT_KINDS = ("zeros", "normal", "ones", "negative", "large", "small")
-INTEGER_KINDS = ("smallest", "range", "below the sizes", "largest")
-PLAIN = ("normal", "uniform", "range", "random")
-BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single")
-MOST_OF_EXAMPLE = 16  # a declared maximum is tried up to this many times the size in the example
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """The values that a tensor input may take: smallest and largest, both included; `mask` where it holds 0 and 1."""
-
-    low: float
-    high: float
-    mask: bool = False
+MOST_OF_EXAMPLE = (
+    16  # a declared maximum is tried up to this many times the size in the example, where nothing is known
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One drawn call and how to say it: sizes and contents of each tensor."""
+    """One drawn call.
+
+    Attributes:
+        inputs: Positional and keyword arguments.
+        leaves: The tensors in it that were drawn, a tensor that is given twice once.
+        recipes: How each was made, by index of the leaf.
+    """
 
     inputs: Inputs
-    words: tuple[str, ...]
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    leaves: tuple[Leaf, ...]
+    recipes: Mapping[int, Recipe]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Shape and contents of each tensor, such as ``x of shape [2, 3] (zeros)``."""
+        said = [(leaf.words, self.recipes[leaf.index]) for leaf in self.leaves if leaf.index in self.recipes]
+        return tuple(f"{words} of shape {list(made.shape)} ({made.words})" for words, made in said)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Each size, by torch's words for it."""
+        return sizes_of(self.leaves, self.inputs)
+
+    @property
+    def code(self) -> str:
+        """The call as code that needs torch alone."""
+        return printing.call(self.inputs, {index: made.code for index, made in self.recipes.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +70,154 @@ class Space:
         contract: What is asked of the dimensions.
         grants: What the program grants, for the relations between sizes.
         domains: Values of each tensor, by index of the leaf.
+        affordable: Whether a call of some sizes can be made; where it is missing a declared maximum is only tried up
+            to `MOST_OF_EXAMPLE` times the example.
     """
 
     example: Inputs
     contract: Contract
     grants: Granted
     domains: Mapping[int, Domain]
+    affordable: Affordable | None = field(default=None, compare=False)
 
     def drawn(self) -> SearchStrategy[Drawn]:
-        """A strategy for calls: sizes, then the kind and seed of the contents of each tensor."""
+        """A strategy for calls: sizes, then kind, seed and layout of the contents of each tensor."""
         from hypothesis import strategies as st
 
-        variables = _variables(self.contract, self.grants)
+        variables = self.variables()
 
         @st.composite
         def draw_call(draw: DrawFn) -> Drawn:
             values = {key: draw(_size(*bounds), label=str(key)) for key, bounds in variables.items()}
             seeds = st.integers(0, 2**16)
-            return _call(self, values, lambda kinds: (draw(st.sampled_from(kinds)), draw(seeds)))
+            return self.call(
+                self.shapes(values),
+                lambda kinds, layouts: (
+                    draw(st.sampled_from(kinds)),
+                    draw(seeds),
+                    draw(st.sampled_from(layouts)) if len(layouts) > 1 else layouts[0],
+                ),
+            )
 
         return draw_call()
 
     def sweep(self, count: int) -> Iterator[Drawn]:
-        """Up to `count` calls that go through the sizes of every dimension, smallest first, with plain contents.
+        """Up to `count` calls through the sizes of every dimension, edges first, with plain contents.
 
         Random sizes leave gaps that a fault at one size can hide in.
         """
-        steps = {key: _steps(*bounds, count) for key, bounds in _variables(self.contract, self.grants).items()}
-        for i in range(max(map(len, steps.values()), default=0)):
-            # Shifted against each other, so that two dimensions that should be free are not equal in every call.
-            values = {key: sizes[(i + shift) % len(sizes)] for shift, (key, sizes) in enumerate(steps.items())}
-            yield _call(self, values, functools.partial(_plain, i))
+        variables = self.variables()
+        if not variables:
+            return
+        steps = {key: _steps(*bounds, count) for key, bounds in variables.items()}
+        tried: list[dict[Any, int]] = [
+            {key: sizes[0] for key, sizes in steps.items()},
+            {key: sizes[-1] for key, sizes in steps.items()},
+            *_alike(variables),
+        ]
+        tried += (  # shifted against each other, so that two dimensions that should be free are not always equal
+            {key: sizes[(i + shift) % len(sizes)] for shift, (key, sizes) in enumerate(steps.items())}
+            for i in range(max(map(len, steps.values())))
+        )
+        unique = list({tuple(values.items()): values for values in tried}.values())
+        for i, values in enumerate(unique[:count]):
+            yield self.call(self.shapes(values), functools.partial(plain, i))
+
+    def variables(self) -> dict[Any, tuple[int, int, int]]:
+        """What is drawn: the symbols that stand for dynamic dimensions: smallest, largest, and the declared maximum.
+
+        Upper bounds are lowered to what is affordable.
+        """
+        variables: dict[Any, tuple[int, int, int]] = {}
+        for leaf in self.contract.leaves:
+            for d, ask in leaf.asked.items():
+                size = _granted_size(self.grants, leaf, d)
+                for symbol in getattr(size, "free_symbols", ()):
+                    bounds = self._range(ask, leaf.shape[d], size, symbol)
+                    low, high, edge = variables.get(symbol, bounds)
+                    low, high, edge = max(low, bounds[0]), min(high, bounds[1]), min(edge, bounds[2])
+                    variables[symbol] = (low, max(low, high), max(low, edge))
+        ordered = dict(sorted(variables.items(), key=lambda item: str(item[0])))
+        return {key: self._lowered(key, bounds, ordered) for key, bounds in ordered.items()}
+
+    def _range(self, ask: Ask, example: int, size: Any, symbol: Any) -> tuple[int, int, int]:
+        if not size.is_Symbol:  # such as 2*s: the program's own range of s
+            low, high = self.grants.ranges.get(symbol, (1, None))
+            low, top = max(1, low), max(4, example)
+            return low, max(low, top if high is None else min(top, high)), max(low, top if high is None else high)
+        return range_of(ask, example, known=self.affordable is not None)
+
+    def _lowered(self, key: Any, bounds: tuple[int, int, int], variables: Mapping[Any, Any]) -> tuple[int, int, int]:
+        low, high, edge = bounds
+        if self.affordable is None:
+            return bounds
+        middle = {other: min(max(low, 2), high) for other, (low, high, _) in variables.items()}
+
+        def affords(size: int) -> bool:
+            made = self.shapes({**middle, key: size})
+            assert self.affordable is not None
+            return self.affordable(sizes_by_words(self.contract.leaves, made))
+
+        while high > low + 1 and not affords(high):
+            high = low + (high - low) // 2
+        while edge > high and not affords(edge):
+            edge = high + (edge - high) // 2
+        return low, high, max(edge, high)
+
+    def shapes(self, values: Mapping[Any, int]) -> dict[int, tuple[int, ...]]:
+        """The shape of each tensor for values of the variables, by index of the leaf."""
+        return {leaf.index: _shape(leaf, self.grants, values) for leaf in self.contract.leaves}
+
+    def call(self, shapes: Shapes, choose: Choose) -> Drawn:
+        """A call of these shapes, with contents as chosen."""
+        from torch.utils import _pytree as pytree
+
+        flat = pytree.tree_leaves(self.example)
+        leaves = self.contract.leaves
+        smallest = min((shapes[leaf.index][d] for leaf in leaves for d in leaf.asked), default=1)
+        recipes: dict[int, Recipe] = {}
+        first: dict[int, int] = {}  # where a tensor that is given several times is made
+        for leaf in leaves:
+            like = flat[leaf.index]
+            if first.setdefault(id(like), leaf.index) == leaf.index:
+                domain = self.domains.get(leaf.index)
+                recipes[leaf.index] = recipe(choose, like, shapes[leaf.index], domain, smallest)
+        return self.made(recipes)
+
+    def made(self, recipes: Mapping[int, Recipe]) -> Drawn:
+        """The call of these recipes."""
+        from torch.utils import _pytree as pytree
+
+        flat, spec = pytree.tree_flatten(self.example)
+        tensors = {id(flat[index]): made.make() for index, made in recipes.items()}
+        for leaf in self.contract.leaves:
+            flat[leaf.index] = tensors[id(flat[leaf.index])]
+        return Drawn(pytree.tree_unflatten(flat, spec), self.contract.leaves, recipes)
 
 
-def _plain(seed: int, kinds: tuple[str, ...]) -> tuple[str, int]:
+def plain(seed: int, kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
     """The kind of contents that hides least: zeros hide a wrong factor, equal values a wrong place."""
-    return next(kind for kind in PLAIN if kind in kinds), seed
+    return next(kind for kind in PLAIN if kind in kinds), seed, layouts[0]
+
+
+def sizes_of(leaves: tuple[Leaf, ...], inputs: Inputs) -> dict[str, int]:
+    """Each size of a call, by torch's words for it."""
+    from torch.utils import _pytree as pytree
+
+    flat = pytree.tree_leaves(inputs)
+    return sizes_by_words(leaves, {leaf.index: tuple(flat[leaf.index].shape) for leaf in leaves})
+
+
+def sizes_by_words(leaves: tuple[Leaf, ...], shapes: Shapes) -> dict[str, int]:
+    """Each size, by torch's words for it."""
+    return {leaf.size(d): int(size) for leaf in leaves for d, size in enumerate(shapes[leaf.index])}
+
+
+def _alike(variables: Mapping[Any, tuple[int, int, int]]) -> list[dict[Any, int]]:
+    """All sizes the same, where the ranges allow it: two dimensions that are told apart by nothing else."""
+    low, high = max(b[0] for b in variables.values()), min(b[1] for b in variables.values())
+    size = min(max(low, 3), high)
+    return [dict.fromkeys(variables, size)] if len(variables) > 1 and low <= size else []
 
 
 def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
@@ -112,196 +239,32 @@ def _size(low: int, high: int, edge: int) -> SearchStrategy[int]:
     return st.integers(low, high + 1).map(lambda size: size if size <= high else edge)  # so that it shrinks from there
 
 
-def _variables(contract: Contract, grants: Granted) -> dict[Any, tuple[int, int, int]]:
-    """What is drawn: the symbols of the program that stand for dynamic dimensions, with their ranges as asked.
-
-    The third number is the declared maximum, where it is not too large for a model to be called with.
-    """
-    variables: dict[Any, tuple[int, int, int]] = {}
-    for leaf in contract.leaves:
-        for d, ask in leaf.asked.items():
-            size = _granted_size(grants, leaf, d)
-            for symbol in getattr(size, "free_symbols", ()):
-                low, high, edge = _range(ask, leaf.shape[d]) if size.is_Symbol else _range_of_root(leaf.shape[d])
-                if symbol in variables:
-                    known = variables[symbol]
-                    low, high, edge = max(low, known[0]), min(high, known[1]), min(edge, known[2])
-                variables[symbol] = (low, max(low, high), edge)
-    return dict(sorted(variables.items(), key=lambda item: str(item[0])))
-
-
 def _granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:
     sizes = grants.sizes.get(leaf.index, ())
     return sizes[d] if d < len(sizes) else leaf.shape[d]
 
 
-def _range(ask: Ask, example: int) -> tuple[int, int, int]:
+def range_of(ask: Ask, example: int, *, known: bool = False) -> tuple[int, int, int]:
+    """Smallest and largest size to draw, and the declared maximum where a model may be called with it.
+
+    Args:
+        ask: What is asked.
+        example: The size in the example.
+        known: Whether what a call costs is known, so that a maximum may be as large as it likes.
+    """
     high = max(2 * example + 2, 9)
     if ask.maximum is not None:
         high = min(high, ask.maximum)
     high = max(ask.minimum, high)
-    affordable = ask.maximum is not None and ask.maximum <= MOST_OF_EXAMPLE * max(example, 8)
+    affordable = ask.maximum is not None and (known or ask.maximum <= MOST_OF_EXAMPLE * max(example, 8))
     return ask.minimum, high, ask.maximum if affordable and ask.maximum is not None else high
-
-
-def _range_of_root(example: int) -> tuple[int, int, int]:
-    return 1, max(4, example), max(4, example)
-
-
-def _call(space: Space, values: Mapping[Any, int], choose: Choose) -> Drawn:
-    from torch.utils import _pytree as pytree
-
-    flat, spec = pytree.tree_flatten(space.example)
-    said, sizes, leaves = [], {}, space.contract.leaves
-    shapes = {leaf.index: _shape(leaf, space.grants, values) for leaf in leaves}
-    smallest = min((shapes[leaf.index][d] for leaf in leaves for d in leaf.asked), default=1)
-    memo: dict[int, torch.Tensor] = {}
-    for leaf in leaves:
-        like, shape = flat[leaf.index], shapes[leaf.index]
-        if id(like) not in memo:
-            memo[id(like)], kind = _tensor(choose, like, shape, space.domains.get(leaf.index), smallest)
-            said.append(f"{leaf.words} of shape {list(shape)} ({kind})")
-        sizes.update({f"{leaf.source}.size()[{d}]": n for d, n in enumerate(shape)})
-        flat[leaf.index] = memo[id(like)]
-    return Drawn(pytree.tree_unflatten(flat, spec), tuple(said), sizes)
 
 
 def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int, ...]:
     sizes = []
     for d, example in enumerate(leaf.shape):
         size: Any = _granted_size(grants, leaf, d) if d in leaf.asked else example
+        if getattr(size, "is_Symbol", False):
+            size = values[size]
         sizes.append(int(size.subs(values)) if getattr(size, "free_symbols", None) else int(size))
     return tuple(sizes)
-
-
-def _tensor(
-    choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: Domain | None, smallest: int
-) -> tuple[torch.Tensor, str]:
-    import torch
-
-    kinds: tuple[str, ...]
-    if like.is_floating_point() or like.is_complex():
-        kinds = ("zeros", "uniform", "ones") if domain is not None else FLOAT_KINDS
-    elif like.dtype == torch.bool or (domain is not None and domain.mask):
-        kinds = BOOLEAN_KINDS
-    else:
-        kinds = INTEGER_KINDS
-    kind, seed = choose(kinds)
-    generator = torch.Generator().manual_seed(seed)
-    made = _fill(kind, like, shape, domain, smallest, generator)
-    return made.to(like.dtype).requires_grad_(like.requires_grad), kind
-
-
-def _fill(
-    kind: str,
-    like: torch.Tensor,
-    shape: tuple[int, ...],
-    domain: Domain | None,
-    smallest: int,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    import torch
-
-    if kind in BOOLEAN_KINDS:
-        return _mask(kind, shape, generator)
-    if kind in INTEGER_KINDS:
-        first, last = (int(domain.low), int(domain.high)) if domain is not None else (0, 1)
-        if kind == "below the sizes":
-            last = max(first, min(last, smallest - 1))
-        bounds = {"smallest": (first, first), "largest": (last, last)}.get(kind, (first, last))
-        return torch.randint(bounds[0], bounds[1] + 1, shape, generator=generator)
-    if kind in ("zeros", "ones"):
-        return torch.full(shape, float(kind == "ones"))
-    if kind == "uniform":
-        low, high = (domain.low, domain.high) if domain is not None else (0.0, 1.0)
-        return torch.rand(shape, generator=generator) * (high - low) + low
-    scale = {"large": 1e3, "small": 1e-3, "negative": -1.0}.get(kind, 1.0)
-    made = torch.randn(shape, generator=generator)
-    return (made.abs() if kind == "negative" else made) * scale
-
-
-def _mask(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """0 and 1; each row along the last dimension has at least one 1."""
-    import torch
-
-    if not shape or shape[-1] == 0 or kind == "full":
-        return torch.ones(shape, dtype=torch.int64)
-    if kind == "random":
-        mask = torch.randint(0, 2, shape, generator=generator)
-        mask[..., 0] = 1
-        return mask
-    lengths = torch.randint(1, shape[-1] + 1, shape[:-1], generator=generator)
-    if kind == "single":
-        lengths = torch.ones_like(lengths)
-    mask = (torch.arange(shape[-1]) < lengths.unsqueeze(-1)).to(torch.int64)
-    return mask.flip(-1) if kind == "left padded" else mask
-
-
-def domains(
-    model: Any, contract: Contract, examples: tuple[Inputs, ...], declared: Mapping[str, tuple[int, int]]
-) -> dict[int, Domain]:
-    """The values that each tensor may take.
-
-    They are declared, or those of the embedding that reads the input, or else those seen in the examples. For floats
-    there is a domain only where all examples lie between 0 and 1, as images and probabilities do.
-
-    Args:
-        model: A fresh model; it is called with the first example.
-        contract: The tensors.
-        examples: Example calls of one structure; the first is run.
-        declared: Smallest and largest value by the name of the parameter.
-    """
-    from torch.utils import _pytree as pytree
-
-    flats = [pytree.tree_leaves(example) for example in examples]
-    vocabularies = _vocabularies(model, examples[0])
-    found: dict[int, Domain] = {}
-    for leaf in contract.leaves:
-        seen = [flat[leaf.index] for flat in flats if leaf.index < len(flat) and hasattr(flat[leaf.index], "dtype")]
-        name = leaf.words.partition("[")[0]
-        if name in declared:
-            found[leaf.index] = Domain(*declared[name])
-        elif (memory := _memory(flats[0][leaf.index])) in vocabularies:
-            found[leaf.index] = Domain(0, vocabularies[memory] - 1)
-        else:
-            domain = _seen(seen, name)
-            if domain is not None:
-                found[leaf.index] = domain
-    return found
-
-
-def _seen(tensors: list[torch.Tensor], name: str) -> Domain | None:
-    """The domain that the values in the examples suggest."""
-    import torch
-
-    filled = [t for t in tensors if t.numel() and t.dtype != torch.bool and not t.is_complex()]
-    if not filled:
-        return None
-    # In double, since the small types have no minimum of their own.
-    low, high = min(float(t.double().min()) for t in filled), max(float(t.double().max()) for t in filled)
-    if filled[0].is_floating_point():
-        return Domain(0.0, 1.0) if low >= 0.0 and high <= 1.0 else None
-    return Domain(low, high, mask=low >= 0 and high <= 1 and "mask" in name.lower())
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
-
-
-def _vocabularies(model: Any, example: Inputs) -> dict[int, int]:
-    """By the memory of a tensor among the arguments: the number of rows of the embedding that reads it, or a view."""
-    import torch
-    from torch import nn
-
-    sizes: dict[int, int] = {}
-
-    def hook(module: Any, args: tuple[Any, ...]) -> None:
-        if args:
-            sizes.setdefault(_memory(args[0]), module.num_embeddings)
-
-    for module in model.modules():
-        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-            module.register_forward_pre_hook(hook)
-    with torch.no_grad():
-        model(*example[0], **example[1])
-    return sizes

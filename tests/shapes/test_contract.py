@@ -199,4 +199,4 @@ def test_granted_ranges_and_relations():
 def test_sizes_of_one_are_asked_for_where_an_example_has_one(first, second, smallest):
     """torch treats 1 apart and grants sizes from 2 on; nobody said otherwise."""
     contract = inferred(Model(), ((torch.ones(first, 3),), {}), ((torch.ones(second, 3),), {}))
-    assert contract.leaves[0].asked == {0: Ask("", smallest)}
+    assert contract.leaves[0].asked == {0: Ask("", smallest, root=f"{first}/{second}")}

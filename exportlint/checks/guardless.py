@@ -1,0 +1,72 @@
+"""What a program does with a call that its guards refuse, in the forms in which torch drops them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.trials import FaultError, Subject
+
+
+def _reloaded(program: ExportedProgram) -> torch.nn.Module:
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file).module()
+
+
+# The forms, in the words that a user has for them.
+FORMS: dict[str, Callable[[ExportedProgram], torch.nn.Module]] = {
+    "module(check_guards=False)": lambda program: program.module(check_guards=False),
+    "torch.export.unflatten": torch.export.unflatten,
+    "save and load": _reloaded,
+    "run_decompositions": lambda program: program.run_decompositions().module(),
+}
+
+
+class Guardless:
+    """The forms of one program, made when they are first needed."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._made: dict[str, torch.nn.Module | None] = {}
+
+    def judge(self, fault: FaultError) -> None:
+        """Write into a fault what happens to its call where nothing refuses it."""
+        if fault.outcome != "specialises" or fault.guard is None:
+            return
+        try:
+            expected = self._subject.eager(fault.trial.inputs)
+        except Exception:
+            return
+        wrong = {name: said for name in FORMS if (said := self._answer(name, fault.trial.inputs, expected))}
+        if wrong:
+            said = next(iter(wrong.values()))
+            fault.silent = f"; answered without a word, and wrongly, after {', '.join(wrong)}: {said}"
+
+    def _answer(self, name: str, inputs: Any, expected: Any) -> str | None:
+        """How the result of a form differs; ``None`` where it is right, or refuses the call too."""
+        module = self._module(name)
+        if module is None:
+            return None
+        try:
+            actual = self._subject.run(module, inputs)
+        except Exception:
+            return None
+        difference = self._subject.differ(expected, actual, inputs)
+        return None if difference is None else str(difference)
+
+    def _module(self, name: str) -> torch.nn.Module | None:
+        if name not in self._made:
+            self._made[name] = None
+            with contextlib.suppress(Exception):  # a program that cannot be saved, or decomposed
+                self._made[name] = FORMS[name](self._subject.program)
+        return self._made[name]

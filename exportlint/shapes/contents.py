@@ -1,0 +1,279 @@
+"""The contents of tensors: each kind is an expression that needs torch alone, so that a failing call can be printed.
+
+A tensor is made by evaluating its expression, so what is printed is what was run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import CodeType
+
+    import torch
+
+    from exportlint.checks.case import Inputs
+    from exportlint.shapes.contract import Contract
+
+    Choose = Callable[
+        [tuple[str, ...], tuple[str, ...]], tuple[str, int, str]
+    ]  # of kinds and layouts: kind, seed, layout
+
+FLOAT_KINDS = ("zeros", "normal", "constant", "negative", "large", "small", "duplicates")
+UNIT_KINDS = ("zeros", "uniform", "constant")
+INTEGER_KINDS = ("smallest", "range", "below the sizes", "duplicates", "largest")
+BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single", "empty")
+PLAIN = ("normal", "uniform", "range", "random")  # the kinds that hide least
+GENERATOR = "generator=torch.Generator().manual_seed({seed})"
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The values that a tensor input may take: smallest and largest, both included; `mask` where it holds 0 and 1."""
+
+    low: float
+    high: float
+    mask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one tensor is made.
+
+    Attributes:
+        shape: Its sizes.
+        dtype: torch's name for its type, such as ``torch.float32``.
+        kind: The kind of its contents.
+        seed: For contents that are random.
+        low: Smallest value, for kinds that have one.
+        high: Largest value.
+        layout: ``contiguous``, ``transposed`` (the last two dimensions), ``expanded`` (along the first), or
+            ``channels last``.
+        grad: Whether it requires a gradient.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    seed: int = 0
+    low: float = 0.0
+    high: float = 1.0
+    layout: str = "contiguous"
+    grad: bool = False
+
+    @property
+    def words(self) -> str:
+        """Kind and layout, such as ``normal, transposed``."""
+        return self.kind if self.layout == "contiguous" else f"{self.kind}, {self.layout}"
+
+    @property
+    def code(self) -> str:
+        """An expression for the tensor."""
+        text = self._laid_out(self._filled())
+        return f"{_atom(text)}.requires_grad_()" if self.grad else text
+
+    def make(self) -> torch.Tensor:
+        """A new tensor, the same each time."""
+        import torch
+
+        made: torch.Tensor = eval(_compiled(self.code), {"torch": torch})
+        return made
+
+    def _filled(self) -> str:
+        text, natural = self._expression()
+        return text if self.dtype == natural else f"{_atom(text)}.to({self.dtype})"
+
+    def _expression(self) -> tuple[str, str]:
+        """The contents, and the type that they have by themselves."""
+        size, generator = repr(list(self.shape)), GENERATOR.format(seed=self.seed)
+        if self.kind in BOOLEAN_KINDS:
+            return _mask(self.kind, self.shape, generator), "torch.int64"
+        if self.kind in INTEGER_KINDS and not self.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex")):
+            return self._integers(size, generator), "torch.int64"
+        normal = f"torch.randn({size}, {generator})"
+        scaled = {"large": f"{normal} * 1000", "small": f"{normal} * 0.001", "negative": f"-{normal}.abs()"}
+        other = {
+            "zeros": f"torch.zeros({size})",
+            "constant": f"torch.ones({size})",
+            "duplicates": f"torch.randint(-1, 2, {size}, {generator}).to(torch.float32)",
+            "uniform": f"torch.rand({size}, {generator})",
+        }
+        text = scaled.get(self.kind) or other.get(self.kind, normal)
+        if self.kind == "uniform" and (self.low, self.high) != (0.0, 1.0):
+            text = f"{text} * {self.high - self.low!r} + {self.low!r}"
+        return text, "torch.float32"
+
+    def _integers(self, size: str, generator: str) -> str:
+        low, high = int(self.low), int(self.high)
+        constants = {"smallest": low, "largest": high, "duplicates": low + self.seed % (high - low + 1)}
+        if self.kind in constants:
+            return f"torch.full({size}, {constants[self.kind]})"
+        return f"torch.randint({low}, {high + 1}, {size}, {generator})"
+
+    def _laid_out(self, text: str) -> str:
+        if self.layout == "transposed":
+            return f"{_atom(text)}.transpose(-1, -2).contiguous().transpose(-1, -2)"
+        if self.layout == "expanded":
+            return f"{_atom(text)}[:1].expand({list(self.shape)!r})"
+        if self.layout == "channels last":
+            return f"{_atom(text)}.contiguous(memory_format=torch.channels_last)"
+        return text
+
+
+def _atom(text: str) -> str:
+    """The expression, in brackets where a method cannot follow it."""
+    return f"({text})" if any(f" {sign} " in text for sign in "*+<|") or text.startswith("-") else text
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(code: str) -> CodeType:
+    return compile(code, "<drawn>", "eval")
+
+
+def _mask(kind: str, shape: tuple[int, ...], generator: str) -> str:
+    """0 and 1; each row along the last dimension has at least one 1, but for ``empty``."""
+    size = repr(list(shape))
+    if kind == "empty":
+        return f"torch.zeros({size}, dtype=torch.int64)"
+    if not shape or shape[-1] == 0 or kind == "full":
+        return f"torch.ones({size}, dtype=torch.int64)"
+    width, rows = shape[-1], repr([*shape[:-1], 1])
+    places = f"torch.arange({width})"
+    if kind == "random":
+        return f"torch.randint(0, 2, {size}, {generator}) | ({places} < 1)"
+    if kind == "single":
+        return f"({places} < torch.ones({rows})).to(torch.int64)"
+    lengths = f"({places} < torch.randint(1, {width + 1}, {rows}, {generator})).to(torch.int64)"
+    return f"{lengths}.flip(-1)" if kind == "left padded" else lengths
+
+
+def recipe(choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: Domain | None, smallest: int) -> Recipe:
+    """A recipe for a tensor of this shape that is otherwise like this one.
+
+    Args:
+        choose: Chooses among kinds and layouts, and a seed.
+        like: Gives the dtype.
+        shape: The sizes.
+        domain: The values that it may take.
+        smallest: The smallest dynamic size of the call, below which integers are valid indices everywhere.
+    """
+    kinds = kinds_of(like, domain)
+    kind, seed, layout = choose(kinds, layouts_of(shape))
+    low, high = (domain.low, domain.high) if domain is not None else (0, 1)
+    if kind == "below the sizes":
+        high = max(low, min(high, smallest - 1))
+    return Recipe(shape, str(like.dtype), kind, seed, float(low), float(high), layout, like.requires_grad)
+
+
+def sized(made: Recipe, shape: tuple[int, ...]) -> Recipe:
+    """The recipe for another shape, in the same layout where that is one of the shape's."""
+    layout = made.layout if made.layout in layouts_of(shape) else "contiguous"
+    return dataclasses.replace(made, shape=shape, layout=layout)
+
+
+def kinds_of(like: torch.Tensor, domain: Domain | None) -> tuple[str, ...]:
+    """The kinds of contents for a tensor of this type."""
+    import torch
+
+    if like.dtype == torch.bool or (domain is not None and domain.mask):
+        return BOOLEAN_KINDS
+    if like.is_floating_point() or like.is_complex():
+        return UNIT_KINDS if domain is not None else FLOAT_KINDS
+    return INTEGER_KINDS
+
+
+def layouts_of(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The layouts in which a tensor of this shape can differ from a contiguous one."""
+    found = ["contiguous"]
+    if len(shape) >= 2 and min(shape[-2:]) > 1:
+        found.append("transposed")
+    if len(shape) == 4 and shape[1] > 1 and shape[0] > 0:
+        found.append("channels last")
+    if shape and shape[0] > 1:
+        found.append("expanded")
+    return tuple(found)
+
+
+def domains(
+    model: Any, contract: Contract, examples: tuple[Inputs, ...], declared: Mapping[str, tuple[int, int]]
+) -> dict[int, Domain]:
+    """The values that each tensor may take.
+
+    They are declared, or those of the embedding that reads the input, or else those seen in the examples. For floats
+    there is a domain only where all examples lie between 0 and 1, as images and probabilities do.
+
+    Args:
+        model: A fresh model; it is called with the first example.
+        contract: The tensors.
+        examples: Example calls of one structure; the first is run.
+        declared: Smallest and largest value by the name of the parameter.
+    """
+    from torch.utils import _pytree as pytree
+
+    flats = [pytree.tree_leaves(example) for example in examples]
+    vocabularies = _vocabularies(model, examples[0])
+    found: dict[int, Domain] = {}
+    for leaf in contract.leaves:
+        seen = [flat[leaf.index] for flat in flats if leaf.index < len(flat) and hasattr(flat[leaf.index], "dtype")]
+        name = leaf.words.partition("[")[0]
+        if name in declared:
+            found[leaf.index] = Domain(*declared[name])
+        elif (memory := _memory(flats[0][leaf.index])) in vocabularies:
+            found[leaf.index] = Domain(0, vocabularies[memory] - 1)
+        else:
+            domain = _seen(seen, leaf.words)
+            if domain is not None:
+                found[leaf.index] = domain
+    return found
+
+
+def _seen(tensors: list[torch.Tensor], name: str) -> Domain | None:
+    """The domain that the values in the examples suggest."""
+    import torch
+
+    filled = [t for t in tensors if t.numel() and t.dtype != torch.bool and not t.is_complex()]
+    if not filled:
+        return None
+    # In double, since the small types have no minimum of their own.
+    low, high = min(float(t.double().min()) for t in filled), max(float(t.double().max()) for t in filled)
+    flags = "mask" in name.lower() and all(bool(((t == 0) | (t == 1)).all()) for t in filled)
+    if filled[0].is_floating_point() and not flags:
+        return Domain(0.0, 1.0) if low >= 0.0 and high <= 1.0 else None
+    return Domain(low, high, mask=flags)
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
+
+
+READERS = {  # operators that read rows of a table, with the places of the table and of the indices
+    "embedding": (0, 1),
+    "_embedding_bag": (0, 1),
+    "_embedding_bag_forward_only": (0, 1),
+    "index_select": (0, 2),
+}
+
+
+def _vocabularies(model: Any, example: Inputs) -> dict[int, int]:
+    """By the memory of a tensor among the arguments: the number of rows of the table that it, or a view, reads."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    sizes: dict[int, int] = {}
+
+    class Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = func._schema.name.removeprefix("aten::")
+            if name in READERS:
+                table, indices = (args[place] for place in READERS[name])
+                rows = table.shape[args[1] if name == "index_select" else 0]
+                sizes[_memory(indices)] = min(rows, sizes.get(_memory(indices), rows))
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Reads():  # type: ignore[no-untyped-call]
+        model(*example[0], **example[1])
+    return sizes

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from exportlint.shapes import contents
+from exportlint.shapes.contents import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, UNIT_KINDS, Domain
+from exportlint.shapes.contract import declared
+
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+def recipe(data, like, shape, domain):
+    return contents.recipe(
+        lambda kinds, layouts: (
+            data.draw(st.sampled_from(kinds)),
+            data.draw(st.integers(0, 2**16)),
+            data.draw(st.sampled_from(layouts)),
+        ),
+        like,
+        shape,
+        domain,
+        4,
+    )
+
+
+def drawn(data, like, shape, domain):
+    made = recipe(data, like, shape, domain)
+    return made.make(), made.kind
+
+
+@pytest.mark.parametrize(
+    ("dtype", "domain", "kinds"),
+    [
+        (torch.float32, None, FLOAT_KINDS),
+        (torch.float64, Domain(0.0, 1.0), UNIT_KINDS),
+        (torch.bfloat16, None, FLOAT_KINDS),
+        (torch.complex64, None, FLOAT_KINDS),
+        (torch.bool, None, BOOLEAN_KINDS),
+        (torch.int64, Domain(0, 1, mask=True), BOOLEAN_KINDS),
+        (torch.int32, Domain(3, 9), INTEGER_KINDS),
+        (torch.uint8, Domain(0, 255), INTEGER_KINDS),
+        (torch.int64, Domain(-5, -5), INTEGER_KINDS),
+    ],
+)
+def test_contents_of_each_kind(dtype, domain, kinds):
+    seen = set()
+
+    @settings(QUICK, max_examples=200)
+    @given(st.data())
+    def draw(data):
+        shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=3)))
+        like = torch.zeros(2, dtype=dtype, requires_grad=dtype == torch.float32)
+        made, kind = drawn(data, like, shape, domain)
+        seen.add(kind)
+        assert made.shape == shape
+        assert made.dtype == dtype
+        assert made.requires_grad == like.requires_grad
+        assert bool(torch.isfinite(made.detach().to(torch.complex128)).all())
+        if domain is not None and made.numel():
+            assert domain.low <= float(made.min()) <= float(made.max()) <= domain.high
+
+    draw()
+    assert seen == set(kinds)
+
+
+def domains_of(model, args, declared_ranges=None, more=()):
+    contract = declared(model, (args, {}), None)
+    found = contents.domains(model, contract, ((args, {}), *more), declared_ranges or {})
+    return {leaf.words: found.get(leaf.index) for leaf in contract.leaves}
+
+
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 4)
+        self.bag = nn.EmbeddingBag(7, 4)
+
+    def forward(self, ids, bag, steps, pixels, noise, attention_mask, flags):
+        return self.embed(ids[:, 1:]).sum() + self.bag(bag).sum() + steps.sum() + pixels.sum() + noise.sum()
+
+
+def test_domains():
+    args = (
+        torch.zeros(2, 4, dtype=torch.int64),
+        torch.zeros(2, 4, dtype=torch.int64),
+        torch.tensor([4, 9]),
+        torch.rand(2, 3),
+        torch.randn(2, 30),
+        torch.ones(2, 4, dtype=torch.int64),
+        torch.ones(2, dtype=torch.bool),
+    )
+    found = domains_of(Reads(), args)
+    assert found["ids"] == Domain(0, 10)  # a slice of it is what the embedding reads
+    assert found["bag"] == Domain(0, 6)
+    assert found["steps"] == Domain(4, 9)
+    assert found["pixels"] == Domain(0.0, 1.0)
+    assert found["noise"] is None
+    assert found["attention_mask"] == Domain(1, 1, mask=True)
+    assert found["flags"] is None
+    assert domains_of(Reads(), args, {"ids": (2, 3), "steps": (0, 99)})["ids"] == Domain(2, 3)
+    assert domains_of(Reads(), args, {"steps": (0, 99)})["steps"] == Domain(0, 99)
+
+
+def test_a_mask_of_ones_is_drawn_with_zeros():
+    seen = set()
+
+    @settings(QUICK, max_examples=30)
+    @given(st.data())
+    def draw(data):
+        made, _ = drawn(data, torch.ones(2, 4, dtype=torch.int64), (2, 4), Domain(1, 1, mask=True))
+        seen.update(made.flatten().tolist())
+
+    draw()
+    assert seen == {0, 1}
