@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import explore
+from exportlint.checks import explore, refusal
 from exportlint.checks.context import ModelError, call, unchanged
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CheckResult
@@ -47,6 +47,8 @@ def run(ctx: Context) -> CheckResult:
         findings = _failure(ctx, error)
         ctx.provisional(_failed(findings))
         more, notes = explore.after_failure(ctx, findings)
+        if _is_refusal(error):
+            notes = (*refusal.what_exports(ctx, ctx.contract()[0]), *notes)
         return _failed((*findings, *more), notes)
     return _run_program(ctx, program)
 
@@ -74,11 +76,17 @@ def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> Check
 
 def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
     """The findings for an export that raised."""
-    if "onstraint" in f"{type(error).__name__}: {error}":
+    if _is_refusal(error):
         narrowed = narrowing.of_refusal(ctx.guards, error, "breaks")
         if narrowed:
             return narrowed
     return (blame.of_failure(error, ctx.head()),)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the export refused the dynamic shapes that were asked for."""
+    text = f"{type(error).__name__}: {error}"
+    return "onstraint" in text or "user-specified dim hint" in text
 
 
 def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:

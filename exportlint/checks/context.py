@@ -55,6 +55,7 @@ class Settings:
         captured: False when an earlier process found that the case cannot be captured.
         record: Whether to tell what each check depends on.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
+        died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
     """
 
     checks: tuple[str, ...]
@@ -64,6 +65,7 @@ class Settings:
     captured: bool = True
     record: bool = False
     tolerance: tuple[float, float] | None = None
+    died: str = ""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
+from exportlint.checks import jobs, journal, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.isolation import fork, inline
@@ -326,7 +326,7 @@ class Runner:
     ) -> None:
         """Run checks in one process; when one dies, the others go on in another."""
         retried: set[str] = set()
-        done = progress.done
+        done, replayed = progress.done, ""
         while pending := [name for name in group if name not in done]:
             capture = done.get("capture")
             if capture is not None and results.RAN_NOT in capture.notes:
@@ -335,6 +335,8 @@ class Runner:
             settings = dataclasses.replace(
                 base, checks=tuple(pending), captured=capture is None or capture.outcome not in RED
             )
+            if pending[0] == "shapes":
+                settings = dataclasses.replace(settings, died=replayed)
             heard, began = Heard(), time.monotonic()
             with self._slots.take(alone=pending[0] in retried):
                 ending = run(settings, heard.on_message)
@@ -350,6 +352,8 @@ class Runner:
                 done[died] = _cut_short(heard.provisional, ending, time.monotonic() - began)
             elif ending.how in ("wall", "cpu") and died not in retried:
                 retried.add(died)  # once more, with the machine to itself
+            elif died == "shapes" and not replayed and journal.read(base.workdir) is not None:
+                replayed = ending.words
             elif died not in done:
                 result = results.of_death(died, heard.stage, ending)
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
