@@ -4,7 +4,8 @@
 2. Export in torch's default mode. A failure is blamed on the innermost line that is not torch's.
 3. Where the dynamic shapes are refused, every guard that narrows a declared dimension is a finding at its line.
 4. After a failure `explore` looks for what else would fail, and for the largest submodules that do export.
-5. Run the program on the example; it must return what the eager model returns.
+5. Run the program on the example; it must return what the eager model returns, write into the same arguments and
+   buffers, and share memory alike. Operators that belong to training are findings in a model in evaluation mode.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from exportlint.checks import explore, refusal
 from exportlint.checks.context import ModelError, call, unchanged
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CheckResult
+from exportlint.parity import subclasses, training_operators
 from exportlint.parity.compare import compare
+from exportlint.parity.observed import buffers_differ, observe, shares_differ
+from exportlint.parity.parting import line_of
 from exportlint.shapes import narrowing
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from exportlint.checks.context import Context
     from exportlint.findings import Finding
     from exportlint.parity.compare import Difference
+    from exportlint.parity.observed import Observed
 
 NAME = "capture"
 RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
@@ -35,8 +40,14 @@ def run(ctx: Context) -> CheckResult:
     """Run the check; after a failure the result so far is sent ahead, since exploring may crash."""
     try:
         ctx.expected()
+        unsupported = subclasses.unsupported(_values(ctx))
     except ModelError as error:
         return model_failure(error)
+    if unsupported:
+        reason = (
+            f"tensors of the class {unsupported[0]} cannot be compared: they hold no data and name no tensors in them"
+        )
+        return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     try:
         program = ctx.program()
     except ModelError as error:
@@ -95,28 +106,55 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         module = program.module()
     except Exception as error:  # a reserved name is the known cause
         return _failed((_not_a_module(ctx, error),))
-    inputs = ctx.example()
     try:
         with unchanged(program):
-            actual = call(module, inputs)
+            actual = observe(module, ctx.example(), call)
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         place = blame.place_of(error)
         rule, message = "EXP004", "the program cannot run the example that it was captured from"
         return _failed((blame.finding(rule, message, place, outcome="breaks", evidence=blame.words(error)),))
-    difference = compare(ctx.expected(), actual, **ctx.tolerance)
+    difference = ctx.compare(ctx.expected(), actual.result, ctx.example())
     if difference is not None:
         return _differs(ctx, program, difference)
-    difference = compare(ctx.inputs_after, inputs, **ctx.tolerance)
-    if difference is not None:
-        message = "the eager model changes its inputs, and the program does not change them alike"
-        evidence = str(difference).replace("output", "input", 1)
-        return _failed((blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=evidence),))
-    if any(tensor.is_meta for tensor in _tensors(actual)):
+    if any(tensor.is_meta for tensor in _tensors(actual.result)):
         reason = "the model is captured; its results hold no numbers that could be compared"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
-    return CheckResult(name=NAME, outcome="passed", notes=_training(ctx.build()))
+    model = ctx.build()
+    expected = observe(model, ctx.example(), ctx.call_eager)
+    found = (*_effects(ctx, expected, actual), *_trains(ctx, program, model))
+    if any(finding.counts for finding in found):
+        return _failed(found, tuple(ctx.judged))
+    return CheckResult(name=NAME, outcome="passed", findings=found, notes=(*_training(model), *ctx.judged))
+
+
+def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Finding, ...]:
+    """Findings for what the calls do beside returning values: writes into arguments and buffers, shared memory."""
+    inputs = compare(expected.inputs, actual.inputs, **ctx.tolerance)
+    if inputs is not None:
+        message = "the eager model changes its inputs, and the program does not change them alike"
+        evidence = str(inputs).replace("output", "input", 1)
+        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=evidence),)
+    buffers = buffers_differ(expected.buffers, actual.buffers, lambda a, b: compare(a, b, **ctx.tolerance))
+    if buffers is not None:
+        message = "the eager model changes its buffers, and the program does not change them alike"
+        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=buffers),)
+    shares = shares_differ(expected, actual)
+    if shares is not None:
+        message = "who writes into a result changes other things in the program than in eager"
+        return (blame.finding("EXP004", message, ctx.head(), outcome="unportable", evidence=shares),)
+    return ()
+
+
+def _trains(ctx: Context, program: ExportedProgram, model: torch.nn.Module) -> tuple[Finding, ...]:
+    """Findings for operators that belong to training, in modules that are in evaluation mode."""
+    found: dict[Any, Finding] = {}
+    for node, words in training_operators.left_in(program, model):
+        place = line_of(node) or ctx.head()
+        message = f"{words}, in a module that is in evaluation mode"
+        found.setdefault(place, blame.finding("EXP005", message, place, outcome="unportable"))
+    return tuple(found.values())
 
 
 def _training(model: torch.nn.Module) -> tuple[str, ...]:
@@ -126,6 +164,14 @@ def _training(model: torch.nn.Module) -> tuple[str, ...]:
     kinds = (dropout._DropoutNd, batchnorm._NormBase)
     names = sorted({type(m).__name__ for m in model.modules() if m.training and isinstance(m, kinds)})
     return (f"captured in training mode, which matters to {', '.join(names)}: call eval() first",) if names else ()
+
+
+def _values(ctx: Context) -> list[Any]:
+    """What the results, the arguments and the state of the model consist of."""
+    from torch.utils import _pytree as pytree
+
+    model = ctx.build()
+    return [*pytree.tree_leaves((ctx.expected(), ctx.example())), *model.parameters(), *model.buffers()]
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:
@@ -145,12 +191,13 @@ def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> 
         explained = tuple(finding for finding in found.findings if finding.severity != "info")
         if explained:
             return _failed(explained, found.notes)
-    if compare(ctx.expected(), again) is not None:
+    if ctx.compare(ctx.expected(), again) is not None:
         reason = "the model is captured, but it differs from itself with the same seeds: its result cannot be judged"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     message = "the program returns something else than the eager model for the example that it was captured from"
-    place = wrong_result.place_of(ctx, program) or ctx.head()
-    return _failed((blame.finding("EXP004", message, place, outcome="silent", evidence=str(difference)),))
+    place, words = wrong_result.place_of(ctx, program)
+    evidence = f"{difference}; {words}" if words else str(difference)
+    return _failed((blame.finding("EXP004", message, place or ctx.head(), outcome="silent", evidence=evidence),))
 
 
 def _not_a_module(ctx: Context, error: Exception) -> Finding:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs, ModelCase
     from exportlint.findings import CheckResult, Finding
-    from exportlint.parity.compare import Difference
+    from exportlint.parity.compare import Bounds, Difference
     from exportlint.parity.reference import Reference
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract
@@ -56,6 +56,7 @@ class Settings:
         record: Whether to tell what each check depends on.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
+        died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
     """
 
     checks: tuple[str, ...]
@@ -64,6 +65,7 @@ class Settings:
     workdir: str = ""
     captured: bool = True
     record: bool = False
+    died: str = ""
     tolerance: tuple[float, float] | None = None
     died: str = ""
 
@@ -109,7 +111,7 @@ class Context:
         return self.case.dynamic_shapes
 
     @property
-    def tolerance(self) -> dict[str, float]:
+    def tolerance(self) -> Bounds:
         """The tolerance that the case asks for, as `exportlint.parity.compare.compare` takes it; empty for none."""
         asked = self.case.tolerance
         if asked is not None:

@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from exportlint import places
 from exportlint.checks import divergence
-from exportlint.checks.context import call
+from exportlint.checks.context import call, fresh, unchanged
 from exportlint.parity.compare import is_fake
+from exportlint.parity.parting import line_of, parting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch.export import ExportedProgram
 
+    from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
+    from exportlint.parity.parting import Parting
     from exportlint.places import Place
 
-FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+    Placed = Callable[[torch.nn.Module, Inputs], contextlib.AbstractContextManager[Inputs]]
 
 
-def place_of(ctx: Context, program: ExportedProgram) -> Place | None:
-    """The line that makes a tensor without data, else the one at which the eager call and the captured one part."""
-    return without_data(ctx, program) or captured_otherwise(ctx)
+def place_of(ctx: Context, program: ExportedProgram) -> tuple[Place | None, str]:
+    """The line to blame, and where values part in words.
+
+    The line makes a tensor without data, or is the last before the eager call and the captured one go different ways,
+    else that of the first node whose value differs.
+    """
+    place = without_data(ctx, program)
+    if place is not None:
+        return place, ""
+    found = values_part(ctx, program, ctx.example())
+    place = captured_otherwise(ctx) or (found.place if found is not None else None)
+    return place, "" if found is None else str(found)
+
+
+def values_part(ctx: Context, program: ExportedProgram, inputs: Inputs) -> Parting | None:
+    """Where the values of the program part from those of the eager model in a call with these inputs."""
+    model, flat = ctx.build(), pytree.tree_leaves(fresh(inputs))
+    with unchanged(program):
+        return parting(model, lambda: call(model, fresh(inputs)), program, flat)
 
 
 def without_data(ctx: Context, program: ExportedProgram) -> Place | None:
@@ -37,8 +57,7 @@ def without_data(ctx: Context, program: ExportedProgram) -> Place | None:
             if n.op == "call_function" and any(
                 isinstance(v, torch.Tensor) and is_fake(v) for v in pytree.tree_leaves(value)
             ):
-                frames = [(file, int(line)) for file, line in FRAME.findall(n.stack_trace or "")]
-                place = places.of_frames(reversed(frames))
+                place = line_of(n)
                 found.extend([place] if place is not None else [])
             return value
 
@@ -50,14 +69,19 @@ def without_data(ctx: Context, program: ExportedProgram) -> Place | None:
     return found[0] if found else None
 
 
-def captured_otherwise(ctx: Context) -> Place | None:
-    """The last line before the eager call and the call under capture went different ways."""
+def captured_otherwise(ctx: Context, placed: Placed = lambda _, inputs: contextlib.nullcontext(inputs)) -> Place | None:
+    """The last line before the eager call and the call under capture went different ways.
+
+    Args:
+        ctx: The model case.
+        placed: A context in which a model, moved in place, and the arguments that it yields are on another device.
+    """
     eager, captured = ctx.build(), ctx.build()
-    inputs, (args, kwargs) = ctx.example(), ctx.example()
-    lines = divergence.lines_of(lambda: call(eager, inputs))
+    with placed(eager, ctx.example()) as inputs:
+        lines = divergence.lines_of(lambda: call(eager, inputs))
 
     def capture() -> None:
-        with torch.no_grad():
+        with placed(captured, ctx.example()) as (args, kwargs), torch.no_grad():
             torch.export.export(captured, args, kwargs, dynamic_shapes=ctx.dynamic_shapes, strict=False)
 
     for i, (one, other) in enumerate(zip(lines, divergence.lines_of(capture), strict=False)):

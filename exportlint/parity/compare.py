@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from exportlint.parity import tolerance
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from exportlint.parity.tolerance import Allowance
 
 NO_DATA = "the program returns a tensor without data"
+
+
+class Bounds(TypedDict, total=False):
+    """Fixed tolerances, as `compare` takes them."""
+
+    rtol: float
+    atol: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,9 @@ class _Judge:
             return None
         error = torch.where(finite, (x - y).abs(), torch.zeros_like(x.abs()))
         worst, index = float(error.max()), _index(error.flatten().argmax(), a.shape)
-        words = f"{excess}, by at most {worst:.3g}, at {list(index)}: {_at(a, index)} in eager, {_at(b, index)}"
+        count, why = excess.partition("; ")[::2]
+        words = f"{count}, by at most {worst:.3g}, at {list(index)}: {_at(a, index)} in eager, {_at(b, index)}"
+        words += f"; {why}" if why else ""
         return self.difference(where, words, worst, index)
 
     def _excess(
@@ -235,10 +244,11 @@ def _far(x: torch.Tensor, y: torch.Tensor, r: torch.Tensor, allowed: Allowance, 
     if beyond is not None or not error.numel():
         return beyond
     rms, worst = tolerance.rms_of(error), float(error.max())
+    count = f"{int((x != y).sum())} of {x.numel()} values differ"
     if worst > allowed.worst:
-        return f"a value is {worst:.3g} from float64, where eager's own error allows {allowed.worst:.3g}"
+        return f"{count}; one is {worst:.3g} from float64, where eager's own error allows {allowed.worst:.3g}"
     if allowed.rms is not None and rms > allowed.rms:
-        return f"values are {rms:.3g} (rms) from float64, where eager's own error allows {allowed.rms:.3g}"
+        return f"{count}; they are {rms:.3g} (rms) from float64, where eager's own error allows {allowed.rms:.3g}"
     return None
 
 

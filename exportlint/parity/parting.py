@@ -142,10 +142,10 @@ def _of_node(model: nn.Module, node: torch.fx.Node, path: str) -> Parting:
         kind = type(model.get_submodule(path)).__name__
     except AttributeError:
         kind = "a module that is gone"
-    return Parting(path, kind, node.name, str(node.target), place_of(node))
+    return Parting(path, kind, node.name, str(node.target), line_of(node))
 
 
-def place_of(node: torch.fx.Node) -> Place | None:
+def line_of(node: torch.fx.Node) -> Place | None:
     """The innermost line of the user's in the stack that was recorded for a node."""
     frames = [(file, int(line)) for file, line in FRAME.findall(node.stack_trace or "")]
     return places.of_frames(reversed(frames))

@@ -1,0 +1,113 @@
+"""What a call does beside returning values: what it writes into its arguments and buffers, and what shares memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import nn
+
+    from exportlint.parity.compare import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One call of the eager model or of the program.
+
+    Attributes:
+        result: What it returned.
+        inputs: The flattened arguments as the call left them.
+        buffers: Copies of the buffers after the call, by name.
+        shares: For each tensor that was returned: the names of what its memory also belongs to.
+    """
+
+    result: Any
+    inputs: tuple[Any, ...]
+    buffers: Mapping[str, torch.Tensor]
+    shares: Mapping[str, tuple[str, ...]]
+
+
+def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> Observed:
+    """Call a module and see what changes and what shares memory.
+
+    Args:
+        module: The eager model, or a program as a module.
+        inputs: Positional and keyword arguments, which the call may write into.
+        call: Calls the module with them.
+    """
+    result = call(module, inputs)
+    return Observed(
+        result, tuple(pytree.tree_leaves(inputs)), copies(dict(module.named_buffers())), _shares(module, inputs, result)
+    )
+
+
+def copies(buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The buffers by name, as they are now."""
+    return {name: buffer.detach().clone() for name, buffer in buffers.items()}
+
+
+def buffers_differ(
+    eager: Mapping[str, torch.Tensor],
+    program: Mapping[str, torch.Tensor],
+    compare: Callable[[Any, Any], Difference | None],
+) -> str | None:
+    """The first buffer of both that differs, in words; a program has none of those that it does not use."""
+    for name in eager.keys() & program.keys():
+        found = compare(eager[name], program[name])
+        if found is not None:
+            return f"the buffer {name}: {found.what}"
+    return None
+
+
+def shares_differ(eager: Observed, program: Observed) -> str | None:
+    """The first output whose memory belongs to something else in the program, in words."""
+    for name, known in eager.shares.items():
+        found = program.shares.get(name, ())
+        if set(found) != set(known):
+            left, right = (" and ".join(names) or "nothing else" for names in (known, found))
+            return f"{name} shares its memory with {left} in eager, with {right} in the program"
+    return None
+
+
+def _shares(module: nn.Module, inputs: Any, result: Any) -> dict[str, tuple[str, ...]]:
+    """Owners of the memory of each tensor among the results, by the name of the result."""
+    owners: dict[int, list[str]] = {}
+
+    def own(name: str, tensor: Any) -> int | None:
+        memory = _memory(tensor)
+        if memory is not None:
+            owners.setdefault(memory, []).append(name)
+        return memory
+
+    for i, leaf in enumerate(pytree.tree_leaves(inputs)):
+        own(f"argument {i}", leaf)
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        own(name, tensor)
+    named = {
+        f"output{pytree.keystr(path)}": leaf
+        for path, leaf in pytree.tree_flatten_with_path(result)[0]
+        if isinstance(leaf, torch.Tensor)
+    }
+    memories = {name: own(name, leaf) for name, leaf in named.items()}
+    return {
+        name: tuple(owner for owner in owners[memory] if owner != name)
+        for name, memory in memories.items()
+        if memory is not None
+    }
+
+
+def _memory(leaf: Any) -> int | None:
+    """The address of a tensor's memory; ``None`` for what has none of its own."""
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided or leaf.device.type == "meta":
+        return None
+    try:
+        storage = leaf.untyped_storage()
+        return storage.data_ptr() if storage.nbytes() else None
+    except Exception:  # a wrapper without storage
+        return None
