@@ -22,14 +22,14 @@ from exportlint import blame
 from exportlint.checks import uncaptured
 from exportlint.checks.context import call, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
-from exportlint.findings import CheckResult
+from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
 
 if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.context import Context
-    from exportlint.findings import Finding, Outcome, Result
+    from exportlint.findings import Finding, Outcome, Outcomes, Result
 
 NAME = "reload"
 KNOWN_MODULES = frozenset({"builtins", "collections", "torch"})
@@ -155,7 +155,13 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
     findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings if f.severity != "info")
     if loaded is not None and loaded["step"] == "compare":
         message = "the program returns something else after save and load"
-        findings = tuple(dataclasses.replace(f, rule="EXP004", message=message) for f in findings)
+        silent: Outcomes = {"export": "silent"}
+        findings = tuple(
+            dataclasses.replace(
+                f, rule="EXP004", message=message, severity=severity(silent) or f.severity, outcomes=silent
+            )
+            for f in findings
+        )
     return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)
 
 
