@@ -20,6 +20,13 @@ MAPPINGS = (
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_BACKBONE_MAPPING_NAMES",
 )
+# Model types that join two others, with those that are taken where none are named: ``encoder-decoder/bert+gpt2``.
+COMPOSED = {
+    "encoder-decoder": "bert+bert",
+    "speech-encoder-decoder": "wav2vec2+bart",
+    "vision-encoder-decoder": "vit+gpt2",
+    "vision-text-dual-encoder": "vit+bert",
+}
 
 
 @functools.cache
@@ -29,7 +36,10 @@ def names() -> tuple[str, ...]:
 
 
 def known(name: str) -> bool:
-    """Whether the name is a model type or a class of models."""
+    """Whether the name is a model type, a class of models, or a type with the two types that it joins."""
+    kind, slash, parts = name.partition("/")
+    if slash:
+        return kind in COMPOSED and parts.count("+") == 1 and all(known(part) for part in parts.split("+"))
     return name in _classes() or _config_of_class(name) is not None
 
 
@@ -55,10 +65,9 @@ def model(name: str) -> Any:
     import transformers
 
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    cls = _class(name)
-    config = small_config(cls)
+    config = small_config(name)
     torch.manual_seed(0)
-    return cls(config).eval()
+    return _class(name)(config).eval()
 
 
 def example(name: str) -> dict[str, Any]:
@@ -66,11 +75,21 @@ def example(name: str) -> dict[str, Any]:
     return hf_inputs.example(model(name))
 
 
-def small_config(cls: Any) -> Any:
-    """A small config for a model class."""
+def small_config(name: str) -> Any:
+    """A small config for a model type or class."""
+    cls = _class(name)
+    kind, _, parts = name.partition("/")
+    if kind in COMPOSED:
+        first, _, second = (parts or COMPOSED[kind]).partition("+")
+        compose = (
+            getattr(cls.config_class, "from_encoder_decoder_configs", None) or cls.config_class.from_vision_text_configs
+        )
+        return compose(small_config(first), small_config(second))
     full = cls.config_class()
-    small = _without_timm(shrunk(full.to_dict()))
-    return type(full).from_dict(hf_table.laid_over(small, hf_table.row(full.model_type).config))
+    small = hf_table.laid_over(_without_timm(shrunk(full.to_dict())), hf_table.row(full.model_type).config)
+    if name.endswith("ForSequenceClassification") and small.get("pad_token_id") is None:
+        small["pad_token_id"] = 0  # it tells them where a sequence ends
+    return type(full).from_dict(small)
 
 
 def _without_timm(config: dict[str, Any]) -> dict[str, Any]:
@@ -112,4 +131,5 @@ def _config_of_class(name: str) -> Any:
 def _class(name: str) -> Any:
     import transformers
 
-    return getattr(transformers, _classes().get(name, name))
+    kind = name.partition("/")[0]
+    return getattr(transformers, _classes().get(kind, kind))

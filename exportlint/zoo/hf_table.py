@@ -46,6 +46,8 @@ TABLE: dict[str, Row] = {
     "llava_next": Row(
         {"image_grid_pinpoints": [[64, 64]]}, ("input_ids", "attention_mask", "pixel_values", "image_sizes")
     ),
+    "perceiver": Row(take=("inputs",)),
+    "speech-encoder-decoder": Row(take=("input_values", "decoder_input_ids")),
     "lxmert": Row(take=("input_ids", "attention_mask", "visual_feats", "visual_pos")),
     "visual_bert": Row(take=("input_ids", "attention_mask", "visual_embeds")),
 }

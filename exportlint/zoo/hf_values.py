@@ -207,6 +207,7 @@ MAKERS: dict[str, Callable[[Draft], Any]] = {
     "token_type_ids": _zeros,
     "mm_token_type_ids": _zeros,
     "position_ids": _positions,
+    "inputs": lambda draft: tensor(BATCH, draft.length, draft.config.d_model),
     "timesteps": _timesteps,
     "states": lambda draft: _episode(draft, draft.config.state_dim),
     "actions": lambda draft: _episode(draft, draft.config.act_dim),

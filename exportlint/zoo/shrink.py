@@ -28,12 +28,12 @@ NO_WIDTH = re.compile(
     r"image|img|patch|kernel|window|vocab|codebook_size|block_size|chunk|sample|crop|merge|grid|roi|fft|pad|batch|"
     r"cache|buffer|queue|step|stride|state_size|bbox|num_mel|seq|context_size|group|input_channels|in_channels$|"
     r"num_channels|audio_channels|mel_dim|frame|posemb|position_embedding_size|_per_|type_|^stage_|^stem_|feature_size$|divis|"
-    r"parallel|ngram|tpu|conv_kernel_dim|max_"
+    r"parallel|ngram|^tpu|conv_kernel_dim|max_"
 )
 WIDTH = re.compile(
     r"hidden_size|hidden_dim|d_model|n_embd|embed_dim|emb_dim|embedding_size|embedding_dim|intermediate|ffn|d_ff|"
     r"(^|_)dims?$|(^|_)dim_|channels?$|proj|n_inner|d_inner|dff|width|lora_rank|_size$|lru_width|units$|feedforward|"
-    r"^dim$|hidden_sizes|filters|shared_expert"
+    r"^dim$|hidden_sizes|filters|shared_expert|d_latents"
 )
 POSITIONS = re.compile(
     r"position_embeddings$|^n_positions$|^n_ctx$|max_source_positions|max_target_positions|max_seq|context_length|"
@@ -109,7 +109,7 @@ def shrunk(config: Mapping[str, Any], width: int = 64, image: int = 64) -> dict[
 def _shrink(config: Mapping[str, Any], level: _Level) -> dict[str, Any]:
     small: dict[str, Any] = {}
     for key, value in config.items():
-        if key in RECOMPUTED and level.depth > LAYERS:
+        if (key in RECOMPUTED and level.depth > LAYERS) or (key == "hidden_size" and "depths" in config):
             continue
         if key == "per_layer_config" and isinstance(value, Mapping):
             small[key] = _by_layer(value, level)
@@ -212,7 +212,10 @@ RULES: tuple[tuple[re.Pattern[str], Callable[[str, int, _Level], int]], ...] = (
     (re.compile(r"^patch_size$"), lambda _, value, __: min(value, 8)),
     (re.compile(r"^(mm_tokens_per_image|num_image_tokens|image_seq_length)$"), lambda _, value, __: min(value, 16)),
     (re.compile(r"^window_size$"), lambda _, value, __: 2 if value <= 16 else value),
-    (re.compile(r"^(num_queries|num_query_tokens|two_stage_num_proposals)$"), lambda _, value, __: min(value, 4)),
+    (
+        re.compile(r"^(num_latents|num_queries|num_query_tokens|two_stage_num_proposals)$"),
+        lambda _, value, __: min(value, 4),
+    ),
     (re.compile(r"^image_embedding_size$"), lambda _, value, level: min(value, level.image // 8)),
     (re.compile(r"^(num_groups|num_conv_pos_embedding_groups)$"), lambda _, value, __: min(value, 4)),
     (re.compile(r"^upsample_groups$"), _image),
