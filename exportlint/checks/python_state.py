@@ -212,7 +212,12 @@ def users_module(name: str) -> ModuleType | None:
 
 def is_library(module: ModuleType) -> bool:
     """Whether the module is an installed package's."""
-    return bool({"site-packages", "dist-packages"} & set(Path(module.__file__ or "").parts))
+    return is_installed(module.__file__ or "")
+
+
+def is_installed(file: str) -> bool:
+    """Whether the file is an installed package's."""
+    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
 
 
 def _is_state(name: str, value: Any) -> bool:

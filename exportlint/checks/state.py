@@ -2,8 +2,8 @@
 
 1. A fresh eager model is called several times. Where a later call returns something else than the first, Python
    state was carried; the program must follow. What was carried is found by putting it back, name by name.
-2. What the model reads of its surroundings (clock, random numbers, environment, files) is noted. A read counts where
-   the eager model under a twin of the surroundings returns something else and the program does not.
+2. What the model reads of its surroundings (clock, random numbers, environment, files, and the `switches`) is noted.
+   A read counts where the eager model under a twin of the surroundings returns something else and the program does not.
 3. What the capture left behind in the eager model is reported.
 
 A read without effect is information. Buffers that are updated in place are followed by the program: no finding.
@@ -18,10 +18,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exportlint import blame
-from exportlint.checks import divergence, leftovers, writes
-from exportlint.checks.context import ModelError, NotCapturedError, call, fresh, mutates, seed_everything, unchanged
-from exportlint.checks.python_state import Slot, Snapshot, python_modules, users_classes
+from exportlint.checks import divergence, leftovers, uncaptured, writes
+from exportlint.checks.context import ModelError, call, fresh, mutates, seed_everything, unchanged
+from exportlint.checks.python_state import Slot, Snapshot, is_installed, python_modules, users_classes
 from exportlint.checks.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
+from exportlint.checks.switches import NO_CHANGE, SWITCHES, Change
 from exportlint.findings import SEVERITIES, CheckResult
 from exportlint.parity.compare import Difference, compare
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
+    from exportlint.checks.switches import Switch
     from exportlint.findings import Finding
     from exportlint.places import Place
 
@@ -90,6 +92,8 @@ class Inquiry:
             elif not self._of_kind("entropy"):
                 self.unjudged = "the eager model differs from itself with the same seeds: its calls are not compared"
             self._judge_reads(first)
+            for switch in SWITCHES:
+                self._judge_switch(switch, first)
         finally:
             self.rewind()
 
@@ -257,14 +261,17 @@ class Inquiry:
     def _of_kind(self, kind: str) -> list[Read]:
         return [read for read in self.reads if read.kind == kind]
 
-    def _under(self, twin: Twin, function: Callable[..., Any] | None = None) -> Any:
+    def _under(self, twin: Twin, function: Callable[..., Any] | None = None, change: Change = NO_CHANGE) -> Any:
         """What a fresh model, or this function, returns for the example in other surroundings."""
-        model, inputs = function or self.build(), self.ctx.example()
+        model, inputs = function or self.build(), change.inputs(self.ctx.example())
+        if isinstance(model, torch.nn.Module) and function is None:
+            change.model(model)
         with Surroundings(self.modules, twin) as surroundings, torch.no_grad():
             seed_everything()
             surroundings.seed()
             try:
-                return pytree.tree_map(_kept, model(*inputs[0], **inputs[1]))
+                with change.around(self.modules):
+                    return pytree.tree_map(_kept, model(*inputs[0], **inputs[1]))
             except Exception as error:
                 return repr(error)
 
@@ -279,16 +286,18 @@ class Inquiry:
             if read.place in (alone or places)[:MAX_LINES]:
                 self._frozen(read, f"{words}: {difference}")
 
-    def _confirmed(self, base: Any, twin: Twin) -> Difference | None:
-        """The difference that the twin makes in the eager model and not in the program."""
-        changed = self._under(twin)
+    def _confirmed(
+        self, base: Any, twin: Twin, change: Change = NO_CHANGE, steady: Change = NO_CHANGE
+    ) -> Difference | None:
+        """The difference that other surroundings make in the eager model and not in the program."""
+        changed = self._under(twin, change=change)
         difference = self.compare(base, changed)
-        if difference is None or isinstance(changed, str) or isinstance(base, str):
+        if difference is None or isinstance(changed, str) or isinstance(base, str) or _without_data(changed):
             return None
-        if self.compare(base, self._under(Twin(clock=twin.clock))) is not None:
+        if self.compare(base, self._under(Twin(clock=twin.clock), change=steady)) is not None:
             return None  # it differs from itself for another reason
         with unchanged(self.program):
-            produced = self._under(twin, self.module)
+            produced = self._under(twin, self.module, change)
         return difference if self.compare(changed, produced) is not None else None
 
     def _judge_variable(self, name: str, base: Any, clock: bool) -> None:
@@ -301,6 +310,24 @@ class Inquiry:
                 for read in reads:
                     self._frozen(read, words)
                 return
+
+    def _judge_switch(self, switch: Switch, base: Any) -> None:
+        """A finding for the lines that read it, where another answer changes what the eager model returns."""
+        lines = switch.lines(self.lines)
+        twin = Twin(clock=bool(self._of_kind("clock")))
+        if lines and switch.steady is not NO_CHANGE:
+            base = self._under(twin, change=switch.steady)
+        for change in switch.changes if lines else ():
+            self.ctx.stage(f"eager call {change.words}")
+            difference = self._confirmed(base, twin, change, switch.steady)
+            if difference is not None:
+                for place in lines:
+                    self._add("EXP303", switch.words, place, f"{change.words}: {difference}", switch.rewrite)
+                return
+        for place in lines if switch.told else ():
+            if not is_installed(place.file):
+                message = f"{switch.what} is read when the model runs; that had no effect on its result in this run"
+                self.findings.append(blame.finding("EXP303", message, place, outcome="fine"))
 
     def _judge_seed(self) -> None:
         """``torch.manual_seed`` in forward runs once, at the capture: the program draws by the caller's seed."""
@@ -332,7 +359,7 @@ class Inquiry:
     def _inform(self) -> None:
         """Reads without an effect that was seen, in the project's own files."""
         told = {(f.file, f.line) for f in self.findings}
-        quiet = [r for r in self.reads if r.kind != "seed" and "site-packages" not in r.place.file]
+        quiet = [r for r in self.reads if r.kind != "seed" and not is_installed(r.place.file)]
         for read in quiet[: 2 * MAX_LINES]:
             what = {"environment": "the environment variable ", "file": "the file "}.get(read.kind, "")
             message = f"{what}{read.what} is read when the model runs; that had no effect on its result in this run"
@@ -353,16 +380,11 @@ def run(ctx: Context) -> CheckResult:
     try:
         inquiry = Inquiry(ctx, ctx.program())
         inquiry.run()
-    except ModelError as error:
-        return CheckResult(name=NAME, outcome="not_checked", reason=f"the model does not run: the {error.stage} fails")
-    except NotCapturedError:
-        return CheckResult(name=NAME, outcome="not_checked", reason="the model is not captured")
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        if ctx.captured:
+        unavailable = uncaptured.result(NAME, error)
+        if ctx.captured and not isinstance(error, ModelError):
             raise
-        return CheckResult(name=NAME, outcome="not_checked", reason="the model is not captured")
+        return unavailable
     findings = tuple(sorted(inquiry.findings, key=lambda finding: SEVERITIES.index(finding.severity)))
     red = [finding for finding in findings if finding.severity != "info"]
     return CheckResult(
@@ -372,6 +394,10 @@ def run(ctx: Context) -> CheckResult:
         findings=findings,
         notes=tuple(inquiry.notes),
     )
+
+
+def _without_data(result: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(result))
 
 
 def _group(slot: Slot) -> Group:

@@ -20,6 +20,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -29,12 +30,16 @@ from exportlint.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import FrameType, ModuleType
+    from types import FrameType
 
 Kind = Literal["clock", "random", "entropy", "environment", "file", "seed"]
 
 CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-ENTROPY = ((os, "urandom"), (uuid, "uuid4"), (secrets, "token_bytes"), (secrets, "randbelow"))
+ENTROPY: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
+    (os, ("urandom",)),
+    (uuid, ("uuid1", "uuid4")),
+    (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits", "choice")),
+)
 EPOCH, UPTIME = 1_750_000_000.0, 5_000.0  # where a twin's clocks begin, in seconds
 SHIFT = 123_456.789  # seconds
 TICK = 0.01  # seconds between two reads of a twin's clock; they grow, so that code that waits for a time gets there
@@ -196,9 +201,10 @@ class Surroundings:
                 kind: Kind = "seed" if name == "seed" else "random"
                 drawn = self._drawn(getattr(random, name), random.getstate, random.setstate, random.seed)
                 self._replace(random, name, self._noted(kind, f"random.{name}", drawn))
-        for owner, name in ENTROPY:
-            what = f"{owner.__name__}.{name}"
-            self._replace(owner, name, self._noted("entropy", what, getattr(owner, name)))
+        for owner, names in ENTROPY:
+            for name in names:
+                what = f"{owner.__name__}.{name}"
+                self._replace(owner, name, self._noted("entropy", what, getattr(owner, name)))
         numpy: Any = sys.modules.get("numpy")
         if numpy is not None:
             self._patch_numpy(numpy.random)

@@ -397,8 +397,18 @@ def test_helpers_in_another_module_are_blamed(tmp_path):
     assert found == [("EXP501", "helper_of_state.py", 8), ("EXP303", "helper_of_state.py", 13)]
 
 
-def test_an_unseeded_generator_is_named_and_makes_no_other_noise(tmp_path):
-    text = "import os\n" + model("self.calls = 1\nreturn x * os.urandom(4)[0] + os.urandom(4)[1]")
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "os.urandom(4)[0] + os.urandom(4)[1]",
+        "int(secrets.token_hex(3), 16)",
+        "secrets.choice(range(10**6))",
+        "secrets.randbits(20)",
+        "(uuid.uuid1().int % 10**6)",
+    ],
+)
+def test_an_unseeded_generator_is_named_and_makes_no_other_noise(tmp_path, drawn):
+    text = "import os, secrets, uuid\n" + model(f"self.calls = 1\nreturn x * {drawn}")
 
     def run():
         case = load(text, tmp_path, "entropy")
