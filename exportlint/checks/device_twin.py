@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame, places
+from exportlint.checks import uncaptured
 from exportlint.checks.device_report import blame_origin
 from exportlint.parity.compare import Difference, compare
 
@@ -39,9 +40,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
     from exportlint.devices.provenance import Provenance
     from exportlint.devices.twin import export_on_second
 
-    try:
-        ctx.program()
-    except Exception:
+    if uncaptured.program(ctx) is None:
         report.notes.append("not exported on the second device, since the export on the CPU fails")
         return None
     model, (args, kwargs) = ctx.build(), ctx.example()
@@ -53,24 +52,24 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        if provenance.blamed is None and not _mixed(error):
+        if provenance.blamed is None and not is_mixed(error):
             if report.unchecked is None:
                 report.notes.append(f"the export on the second device fails: {blame.words(error)}")
             return None
-        rule, message, place = blame_origin(provenance.blamed, _place_of(error))
+        rule, message, place = blame_origin(provenance.blamed, place_under_capture(error))
         report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return None
     _compare_programs(ctx, report, twin, provenance)
     return twin
 
 
-def _mixed(error: Exception) -> bool:
-    """Whether tracing met two devices, in any of torch's words."""
-    words = ("two different devices", "at least two devices", "on the expected device")
+def is_mixed(error: Exception) -> bool:
+    """Whether two devices met, in any of torch's words."""
+    words = ("two different devices", "at least two devices", "on the expected device", "on the same device")
     return "evice" in type(error).__name__ or any(word in str(error) for word in words)
 
 
-def _place_of(error: Exception) -> Place | None:
+def place_under_capture(error: Exception) -> Place | None:
     """The innermost line that is the user's; inside ``cond`` and its like the compiler keeps a stack of its own."""
     stack = getattr(error, "real_stack", None) or ()
     frames = [(frame.filename, frame.lineno) for frame in reversed(list(stack)) if frame.lineno is not None]

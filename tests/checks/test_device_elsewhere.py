@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
+from pathlib import Path
+
 import pytest
 import torch
+import torch._dynamo  # here, so that not each forked child has to
 from device_kinds import load, model
 from forking import in_fork
+from torch.export.passes import move_to_device_pass
 
 from exportlint.checks import device, device_elsewhere
 from exportlint.checks.context import Context, Settings
-from exportlint.checks.device_elsewhere import Elsewhere
+from exportlint.checks.device_places import KNOWN, Elsewhere
+from exportlint.checks.device_programs import unmovable
 from exportlint.checks.device_report import Report
+from exportlint.devices import second_device
 
 FOLLOWS = model("return self.f(x) + torch.ones(4, device=x.device)", "self.f = nn.Linear(4, 4)")
 MISSING = model("m = torch.ones(4)\nreturn self.f(x) + m", "self.f = nn.Linear(4, 4)")
 READS = model("return x * x.sum().item()")
+COUNTS = "self.register_buffer('n', torch.zeros(4))"
 
 
 def alarms(result):
@@ -50,34 +59,211 @@ def test_fake_cuda(tmp_path):
     assert (good["outcome"], alarms(good)) == ("passed", [])
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a cuda device")
 def test_a_device_that_is_not_there_is_not_checked(tmp_path):
-    result = in_fork(lambda: check(load(FOLLOWS, tmp_path, "follows"), "second", "cuda", "xpu"))
+    def run():
+        KNOWN["npu"] = Elsewhere("npu", "npu", numbers=True)
+        return check(load(FOLLOWS, tmp_path, "follows"), "second", "npu", "npu")
+
+    result = in_fork(run)
     assert (result["outcome"], alarms(result)) == ("not_checked", [])
-    assert result["reason"] == "cuda: this machine, or this build of torch, has no such device"
-    assert result["notes"] == ["xpu: this machine, or this build of torch, has no such device"]
+    assert result["reason"] == "npu: this machine, or this build of torch, has no such device"
+    assert result["notes"] == [result["reason"]]
 
 
-CPU = Elsewhere("cpu", "cpu", numbers=True)
+def there(case, prepare=lambda: None):
+    """What the steps for a real device say, on the second device, which has numbers and refuses to mix devices."""
+
+    def run():
+        second_device()
+        prepare()
+        report = Report()
+        context = Context(case, Settings(("device",), workdir=str(Path(sys.modules[case.name].__file__).parent)), print)
+        device_elsewhere.run_on(context, report, Elsewhere("second", "second", numbers=True))
+        findings = [(f.rule, f.severity, f.line, f.message, f.evidence) for f in report.findings.values()]
+        return findings, report.notes, report.unchecked, [program["how"] for program in report.saved]
+
+    return in_fork(run)
 
 
-def on_the_cpu(case):
-    """What the steps for a real device say, on the one that every machine has."""
-    report = Report()
-    device_elsewhere.run_on(Context(case, Settings(("device",)), lambda _: None), report, CPU)
-    return report
+BOTH = ["exported on second", "moved to second"]
 
 
-def test_the_steps_on_a_real_device(tmp_path):
-    report = on_the_cpu(load(FOLLOWS, tmp_path, "follows"))
-    assert (report.findings, report.notes, report.unchecked) == ({}, [], None)
+@pytest.mark.parametrize("text", [FOLLOWS, model("self.n += 1\nreturn x * self.n", COUNTS)])
+def test_a_good_model_runs_there_and_is_kept_for_another_process(tmp_path, text):
+    assert there(load(text, tmp_path, "good")) == [[], [], None, BOTH]
 
 
-def test_a_program_that_differs_from_eager_there_is_a_note(tmp_path):
+def test_a_tensor_that_stays_behind_is_a_finding(tmp_path):
+    findings, *_, saved = there(load(MISSING, tmp_path, "missing"))
+    assert [finding[:3] for finding in findings] == [["EXP202", "warning", 8]]
+    assert saved == []
+
+
+def test_one_tensor_passed_twice_stays_one_tensor(tmp_path):
+    text = "class M(nn.Module):\n    def forward(self, q, k):\n        return q if q is k else q + k\n"
+    case = load(text, tmp_path, "identity")
+    x = torch.ones(2, 4)
+    assert there(dataclasses.replace(case, args=lambda: (x, x))) == [[], [], None, BOTH]
+
+
+REFUSES = "if x.device.type != 'cpu':\n    raise {}\nreturn x"
+
+
+def test_a_line_that_raises_there_only_is_a_finding(tmp_path):
+    case = load(model(REFUSES.format("ValueError('lengths should be on the CPU')")), tmp_path, "refuses")
+    findings, notes, unchecked, _ = there(case)
+    message = "the model runs on the CPU, and this line raises on second"
+    assert findings == [["EXP002", "warning", 9, message, "ValueError: lengths should be on the CPU"]]
+    assert (notes, unchecked) == ([], None)
+
+
+def test_numpy_is_a_finding(tmp_path):
+    findings, *_ = there(load(model("return x + x.numpy().sum()"), tmp_path, "to_numpy"))
+    assert [finding[:3] for finding in findings] == [["EXP401", "warning", 8]]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "NotImplementedError('no kernel for this device')",
+        "RuntimeError('CUDA error: device-side assert triggered')",
+        "RuntimeError('a && b INTERNAL ASSERT FAILED at engine.cpp:1')",
+        "ImportError('needs triton')",
+    ],
+)
+def test_what_the_device_or_torch_lacks_is_not_checked(tmp_path, error):
+    findings, notes, unchecked, _ = there(load(model(REFUSES.format(error)), tmp_path, "lacks"))
+    assert (findings, notes) == ([], [])
+    assert unchecked.startswith("second cannot run the model: ")
+
+
+def test_a_model_that_raises_at_its_second_call_is_not_blamed(tmp_path):
+    text = "CALLS = []\n" + model("CALLS.append(1)\nif len(CALLS) < 2:\n    raise ValueError('early')\nreturn x")
+    findings, _, unchecked, _ = there(load(text, tmp_path, "early"))
+    assert (findings, unchecked) == ([], "second cannot run the model: ValueError: early")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\n" + model("return x * (time.perf_counter() % 1000)"),
+        "CALLS = []\n" + model("CALLS.append(1)\nreturn x * len(CALLS)"),
+    ],
+)
+def test_what_differs_from_call_to_call_is_not_blamed_on_the_device(tmp_path, text):
+    findings, notes, unchecked, saved = there(load(text, tmp_path, "unsteady"))
+    assert (findings, unchecked, saved) == ([], None, [])
+    assert notes == ["the eager model differs from call to call on second: its programs were not run there"]
+
+
+def test_a_program_that_is_wrong_on_the_cpu_is_not_run_there(tmp_path):
     text = model("if torch.compiler.is_exporting():\n    return x\nreturn x + 1")
-    report = on_the_cpu(load(text, tmp_path, "differs"))
-    assert [note.partition(",")[0] + note.partition(": ")[2][:10] for note in report.notes] == [
-        "the programoutput[0]:"
-    ] * 2
-    assert "exported on cpu" in report.notes[0]
-    assert "moved to cpu" in report.notes[1]
+    findings, notes, *_ = there(load(text, tmp_path, "wrong"))
+    assert findings == []
+    assert notes == ["the program's result differs from the eager model's on the CPU already: not run elsewhere"]
+    text = model("return self.code(x)", "self.code = nn.Linear(4, 4)")  # a name that torch.fx keeps for itself
+    assert there(load(text, tmp_path, "reserved")) == [[], [], None, []]
+
+
+EXPORTED_THERE = "if torch.compiler.is_exporting() and x.device.type != 'cpu':\n    "
+
+
+@pytest.mark.parametrize(
+    ("body", "rule", "line", "message"),
+    [
+        ("return x", "EXP004", 8, "the program that was exported on second returns something else than"),
+        (
+            "torch._assert_async(x.sum() > 9e9, 'small')",
+            "EXP004",
+            9,
+            "the program that was exported on second does not",
+        ),
+        ("x = x + torch.ones(4, device='cpu')", "EXP201", 9, "`torch.ones` puts the tensor on cpu"),
+        ("raise ValueError('no')", "EXP003", 9, "torch.export cannot capture this line, on second and not on the CPU"),
+    ],
+)
+def test_a_program_that_is_wrong_there_only_is_a_finding(tmp_path, body, rule, line, message):
+    findings, _, unchecked, saved = there(load(model(f"{EXPORTED_THERE}{body}\nreturn x + 1"), tmp_path, "differs"))
+    assert [finding[:3] for finding in findings] == [[rule, "warning", line]]
+    assert findings[0][3].startswith(message)
+    assert (unchecked, saved) == (None, ["moved to second"])
+
+
+def test_what_the_pass_leaves_behind_is_advice(tmp_path):
+    text = model("with torch.autocast(x.device.type, dtype=torch.bfloat16):\n    y = x @ x.t()\nreturn y.float()")
+    findings, notes, _, saved = there(load(text, tmp_path, "autocast"))
+    assert [finding[:3] for finding in findings] == [["EXP205", "info", 9]]
+    assert (notes, saved) == ([], ["exported on second"])
+
+
+def moved_otherwise(change):
+    """A pass of torch's that does this to the moved program."""
+    from torch.export import passes
+
+    original = passes.move_to_device_pass
+
+    def move(program, device):
+        moved = original(program, device)
+        change(moved)
+        return moved
+
+    passes.move_to_device_pass = move
+
+
+def test_what_the_pass_breaks_is_advice_at_the_node(tmp_path):
+    """As on a device whose kernels lay their results out otherwise: a view, chosen on the CPU, is none there."""
+
+    def view():
+        def change(program):
+            node = next(node for node in program.graph.nodes if node.target is torch.ops.aten.reshape.default)
+            node.target = torch.ops.aten.view.default
+
+        moved_otherwise(change)
+
+    case = load(model("y = x.t() * 2\nreturn y.reshape(8)"), tmp_path, "laid_out")
+    ((rule, severity, line, message, evidence),), notes, _, saved = there(case, view)
+    assert (rule, severity, line, notes, saved) == ("EXP205", "info", 9, [], ["exported on second"])
+    assert message == "the program, moved to second by move_to_device_pass, does not run there"
+    assert "view size is not compatible" in evidence
+
+
+def test_a_pass_that_fails_is_advice(tmp_path):
+    def fail():
+        def change(_):
+            raise RuntimeError("SpecViolation")
+
+        moved_otherwise(change)
+
+    findings, notes, *_ = there(load(FOLLOWS, tmp_path, "follows"), fail)
+    message = "move_to_device_pass cannot move the program to second"
+    assert findings == [["EXP205", "info", 7, message, "RuntimeError: SpecViolation"]]
+    assert notes == []
+
+
+def test_the_line_of_a_node_that_cannot_be_moved(tmp_path):
+    text = "from torch.nn.attention.flex_attention import flex_attention\n" + model(
+        "q = x[None, None]\nreturn flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s - (i - j).abs())"
+    )
+    case = load(text, tmp_path, "flex")
+    program = torch.export.export(case.model(), case.args())
+    with pytest.raises(RuntimeError, match="vmap"):
+        move_to_device_pass(program, "meta")
+    assert unmovable(program, "meta").line == 10
+    assert unmovable(torch.export.export(torch.nn.ReLU(), case.args()), "meta") is None
+
+
+def test_a_model_that_cannot_be_moved_there_is_not_checked(tmp_path):
+    def run():
+        second_device()
+        KNOWN["second"] = Elsewhere("second", "second", numbers=True)
+        torch.second.is_available = lambda: True
+        report = Report()
+        case = load(model("return x", "self.f = nn.Linear(4, 4, device='meta')"), tmp_path, "nowhere")
+        device_elsewhere.run_elsewhere(Context(case, Settings(("device",)), print), report, "second")
+        return report.findings, report.unchecked
+
+    findings, unchecked = in_fork(run)
+    assert findings == {}
+    assert unchecked.startswith(
+        "second: the model and its inputs cannot be moved there: NotImplementedError: Cannot copy"
+    )
