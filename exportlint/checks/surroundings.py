@@ -20,7 +20,6 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -30,7 +29,7 @@ from exportlint.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import FrameType
+    from types import FrameType, ModuleType
 
 Kind = Literal["clock", "random", "entropy", "environment", "file", "seed"]
 
