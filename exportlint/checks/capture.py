@@ -19,7 +19,7 @@ from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CheckResult
 from exportlint.parity import subclasses, training_operators
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, observe, shares_differ
+from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
 from exportlint.parity.parting import line_of
 from exportlint.shapes import narrowing
 
@@ -131,12 +131,15 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
 
 def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Finding, ...]:
     """Findings for what the calls do beside returning values: writes into arguments and buffers, shared memory."""
-    inputs = compare(expected.inputs, actual.inputs, **ctx.tolerance)
+
+    def close(a: Any, b: Any) -> Difference | None:
+        return compare(a, b, **ctx.tolerance)
+
+    inputs = inputs_differ(expected, actual, close)
     if inputs is not None:
         message = "the eager model changes its inputs, and the program does not change them alike"
-        evidence = str(inputs).replace("output", "input", 1)
-        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=evidence),)
-    buffers = buffers_differ(expected.buffers, actual.buffers, lambda a, b: compare(a, b, **ctx.tolerance))
+        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=inputs),)
+    buffers = buffers_differ(expected.buffers, actual.buffers, close)
     if buffers is not None:
         message = "the eager model changes its buffers, and the program does not change them alike"
         return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=buffers),)

@@ -22,13 +22,15 @@ class Observed:
 
     Attributes:
         result: What it returned.
-        inputs: The flattened arguments as the call left them.
+        inputs: The arguments as the call left them, by place or name.
+        returned: Names of those that are containers and part of the result.
         buffers: Copies of the buffers after the call, by name.
         shares: For each tensor that was returned: the names of what its memory also belongs to.
     """
 
     result: Any
-    inputs: tuple[Any, ...]
+    inputs: Mapping[str, Any]
+    returned: frozenset[str]
     buffers: Mapping[str, torch.Tensor]
     shares: Mapping[str, tuple[str, ...]]
 
@@ -43,8 +45,42 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
     """
     result = call(module, inputs)
     return Observed(
-        result, tuple(pytree.tree_leaves(inputs)), copies(dict(module.named_buffers())), _shares(module, inputs, result)
+        result=result,
+        inputs=_named(inputs),
+        returned=_returned(inputs, result),
+        buffers=copies(dict(module.named_buffers())),
+        shares=_shares(module, inputs, result),
     )
+
+
+def _returned(inputs: Any, result: Any) -> frozenset[str]:
+    """Names of the arguments that are containers and part of the result."""
+    ids = set()
+
+    def see(node: Any) -> bool:
+        ids.add(id(node))
+        return False
+
+    pytree.tree_leaves(result, is_leaf=see)
+    named = _named(inputs).items()
+    return frozenset(name for name, value in named if id(value) in ids and not isinstance(value, torch.Tensor))
+
+
+def _named(inputs: Any) -> dict[str, Any]:
+    args, kwargs = inputs
+    return {**{str(i): value for i, value in enumerate(args)}, **kwargs}
+
+
+def inputs_differ(eager: Observed, program: Observed, compare: Callable[[Any, Any], Difference | None]) -> str | None:
+    """The first argument that was changed otherwise, in words.
+
+    Of a container that eager also returns, whoever calls the program takes what that returns.
+    """
+    for name, value in eager.inputs.items():
+        found = None if name in eager.returned else compare(value, program.inputs[name])
+        if found is not None:
+            return f"input {name}{str(found).removeprefix('output')}"
+    return None
 
 
 def copies(buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -35,13 +35,13 @@ class Reference:
     """A result in float64 that is computed when it is first asked for, once.
 
     Attributes:
-        make: Calls a model that was made by `in_double`, with arguments from `widened`.
+        prepare: Makes a model with `in_double` and arguments with `widened`, and returns the call of both.
         why_not: Why there is no result, once it was asked for and there is none.
         partly: Operators that returned less than float64, with their lines.
         notes: What was judged by this reference, in words for a reader.
     """
 
-    make: Callable[[], Any]
+    prepare: Callable[[], Callable[[], Any]]
     why_not: str | None = None
     partly: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -54,8 +54,10 @@ class Reference:
             self._made = True
             mode = _InDouble()
             try:
-                with torch.no_grad(), _default_dtype(), mode:
-                    self._result = self.make()
+                with torch.no_grad():
+                    call = self.prepare()
+                    with _default_dtype(), mode:
+                        self._result = call()
             except MemoryError:
                 raise
             except Exception as error:
