@@ -139,12 +139,16 @@ class Context:
         """The result of the last of these calls of one fresh model in float64, for when it is needed."""
         from exportlint.parity.reference import Reference, in_double, widened
 
-        def make() -> Any:
-            model = in_double(self.build())
-            results = [call(model, widened(inputs)) for inputs in calls]
-            return self.case.canonical(results[-1]) if self.case.canonical is not None else results[-1]
+        def prepare() -> Callable[[], Any]:
+            model, wide = in_double(self.build()), [widened(inputs) for inputs in calls]
 
-        return Reference(make)
+            def last() -> Any:
+                results = [call(model, inputs) for inputs in wide]
+                return self.case.canonical(results[-1]) if self.case.canonical is not None else results[-1]
+
+            return last
+
+        return Reference(prepare)
 
     def stage(self, name: str) -> None:
         """Say what is done next."""
