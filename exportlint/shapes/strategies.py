@@ -88,7 +88,7 @@ class Space:
 
         @st.composite
         def draw_call(draw: DrawFn) -> Drawn:
-            values = {key: draw(_size(*bounds), label=str(key)) for key, bounds in variables.items()}
+            values = {key: draw(size(*bounds), label=str(key)) for key, bounds in variables.items()}
             seeds = st.integers(0, 2**16)
             return self.call(
                 self.shapes(values),
@@ -230,7 +230,7 @@ def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
     return first + [rest[len(rest) - 1 - (k * len(rest)) // wanted] for k in reversed(range(wanted))]
 
 
-def _size(low: int, high: int, edge: int) -> SearchStrategy[int]:
+def size(low: int, high: int, edge: int) -> SearchStrategy[int]:
     """Sizes from `low` to `high`, and now and then `edge`; shrinks towards `low`."""
     from hypothesis import strategies as st
 

@@ -132,7 +132,7 @@ def test_a_declared_maximum_is_tried_where_a_model_can_be_called_with_it(maximum
 
 
 def test_the_maximum_is_drawn_and_shrinks_from_there():
-    sizes = strategies._size(1, 9, 64)
+    sizes = strategies.size(1, 9, 64)
     assert find(sizes, lambda size: size > 9) == 64
     assert find(sizes, lambda size: size >= 5) == 5
 

@@ -1,0 +1,112 @@
+"""Strategies of hypothesis for the inputs of models, drawn from a dynamic-shape contract.
+
+::
+
+    from hypothesis import given
+    from exportlint import strategies
+
+    @given(strategies.inputs(CASE))
+    def test_is_finite(inputs):
+        args, kwargs = inputs
+        assert model(*args, **kwargs).isfinite().all()
+
+Needs torch and hypothesis; importing this module imports neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+    from hypothesis.strategies import SearchStrategy
+
+    from exportlint.checks.case import Inputs, ModelCase
+    from exportlint.shapes.contract import Contract
+
+__all__ = ["contract", "inputs", "shapes"]
+
+
+def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) -> Contract:
+    """Which dimensions of a model's inputs may vary.
+
+    Args:
+        model: Its ``forward`` gives the names of the arguments.
+        *calls: Example calls: each a tuple of positional arguments, or a pair ``(args, kwargs)`` with a dict as its
+            second item. Without `dynamic_shapes` the dimensions that vary between them are dynamic, and those of the
+            same sizes in every call vary together.
+        dynamic_shapes: As for `torch.export.export`, in every form that it takes.
+
+    Raises:
+        ValueError: When there is no call, or nothing that says what may vary.
+    """
+    from exportlint.shapes import contract as contracts
+
+    if not calls:
+        raise ValueError("a contract needs an example call")
+    if dynamic_shapes is not None:
+        return contracts.declared(model, _call(calls[0]), dynamic_shapes)
+    if len(calls) == 1:
+        raise ValueError("a contract needs dynamic_shapes, or a second example call of other sizes")
+    return contracts.inferred(model, *map(_call, calls))
+
+
+def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
+    """Shapes inside a contract: by the user's words for a tensor, such as ``batch['ids']``, its sizes.
+
+    Relations between dimensions are kept; sizes shrink towards the smallest.
+    """
+    from hypothesis import strategies as st
+
+    from exportlint.shapes.contract import wanted
+    from exportlint.shapes.strategies import Space, size
+
+    space = Space(((), {}), contract, wanted(contract), {})
+    variables = {key: size(*bounds) for key, bounds in space.variables().items()}
+
+    def named(values: Mapping[Any, int]) -> dict[str, tuple[int, ...]]:
+        made = space.shapes(values)
+        return {leaf.words: made[leaf.index] for leaf in contract.leaves}
+
+    return st.fixed_dictionaries(variables).map(named)
+
+
+def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
+    """Calls of a model case: pairs of positional and keyword arguments, new tensors in each.
+
+    Sizes are drawn inside the case's contract, relations kept. Contents are drawn by kind and seed: floats, integers
+    over the range that the case gives or that the model's embeddings have, masks of each pattern, each in several
+    memory layouts. What is no tensor stays as in the example. The model is built and called once.
+
+    Args:
+        case: Its `dynamic_shapes`, or a second example of other sizes, say what may vary; without either only contents
+            vary.
+
+    Raises:
+        Exception: What the case's functions or its model raise.
+    """
+    from exportlint.checks.context import Context, Settings
+    from exportlint.shapes import contents
+    from exportlint.shapes.contract import wanted
+    from exportlint.shapes.strategies import Space
+
+    context = Context(case, Settings(()), announce=lambda _: None)
+    asked, _ = context.contract()
+    example = context.example()
+    domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
+    return Space(example, asked, wanted(asked), domains).drawn().map(lambda drawn: drawn.inputs)
+
+
+def _call(call: Any) -> Inputs:
+    """A call as positional and keyword arguments.
+
+    Raises:
+        TypeError: When it is none.
+    """
+    if isinstance(call, tuple) and len(call) == 2 and isinstance(call[0], tuple) and isinstance(call[1], dict):
+        return call[0], call[1]
+    if not isinstance(call, tuple):
+        raise TypeError(f"an example call is a tuple of arguments, or a pair (args, kwargs), not {type(call).__name__}")
+    return call, {}

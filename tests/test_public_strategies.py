@@ -1,0 +1,162 @@
+"""`exportlint.strategies` as a user sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import namedtuple
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import HealthCheck, find, given, settings
+from torch import nn
+from torch.export import AdditionalInputs, Dim, ShapesCollection
+
+from exportlint import ModelCase, strategies
+
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+BATCH, HALF = Dim("batch", min=2, max=6), Dim("half", min=1, max=5)
+Pair = namedtuple("Pair", ["ids", "mask"])
+
+
+@dataclass
+class Sample:
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+
+torch.export.register_dataclass(Sample, serialized_type_name="exportlint_tests.StrategySample")
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 4)
+
+    def forward(self, sample, x=None, scale=1.0):
+        ids, mask = (sample["ids"], sample["mask"]) if isinstance(sample, dict) else (sample.ids, sample.mask)
+        hidden = self.embed(ids) * mask.unsqueeze(-1)
+        return hidden.sum() * scale if x is None else hidden.sum() * scale + x.sum()
+
+
+IDS, MASK = torch.arange(8).view(2, 4), torch.ones(2, 4, dtype=torch.int64)
+PART = {0: BATCH, 1: 2 * HALF}
+
+
+def test_importing_them_costs_no_torch():
+    code = "import sys; import exportlint.strategies; sys.exit('torch' in sys.modules or 'hypothesis' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_shapes_keep_relations_and_ranges():
+    asked = strategies.contract(
+        Reader(), ({"ids": IDS, "mask": MASK},), dynamic_shapes={"sample": {"ids": PART, "mask": PART}}
+    )
+    seen = set()
+
+    @QUICK
+    @given(strategies.shapes(asked))
+    def check(shapes):
+        assert set(shapes) == {"sample['ids']", "sample['mask']"}
+        rows, columns = shapes["sample['ids']"]
+        assert shapes["sample['mask']"] == (rows, columns)
+        assert 2 <= rows <= 6
+        assert columns in range(2, 11, 2)
+        seen.add((rows, columns))
+
+    check()
+    assert len(seen) > 5
+    assert find(strategies.shapes(asked), lambda s: s["sample['ids']"][1] > 5)["sample['ids']"] == (2, 6)
+
+
+def test_shapes_from_several_calls_vary_together():
+    calls = [({"ids": torch.ones(n, m).long(), "mask": torch.ones(n, m)},) for n, m in ((2, 4), (3, 4), (3, 7))]
+    asked = strategies.contract(Reader(), *calls)
+
+    @QUICK
+    @given(strategies.shapes(asked))
+    def check(shapes):
+        assert shapes["sample['ids']"] == shapes["sample['mask']"]
+
+    check()
+    assert {d for leaf in asked.leaves for d in leaf.asked} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("sample", "shapes"),
+    [
+        ({"ids": IDS, "mask": MASK}, {"ids": PART, "mask": PART}),
+        (Pair(IDS, MASK), Pair(PART, PART)),
+        (Sample(IDS, MASK), [PART, PART]),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"x": torch.randn(2, 3)}, {"scale": 2.0}])
+def test_inputs_of_a_case(sample, shapes, more):
+    given_shapes = {"sample": shapes, **{key: {0: BATCH} if key == "x" else None for key in more}}
+    case = ModelCase(Reader, (sample,), more, dynamic_shapes=given_shapes)
+    model, kinds = Reader(), set()
+
+    @QUICK
+    @given(strategies.inputs(case))
+    def check(inputs):
+        (drawn,), kwargs = inputs
+        assert type(drawn) is type(sample)
+        assert set(kwargs) == set(more)
+        ids, mask = (drawn["ids"], drawn["mask"]) if isinstance(drawn, dict) else (drawn.ids, drawn.mask)
+        assert ids.shape == mask.shape
+        assert 0 <= int(ids.min()) <= int(ids.max()) <= 10
+        kinds.add(tuple(mask.sum(dim=1).tolist()) == (0,) * len(mask))
+        assert torch.isfinite(model(drawn, **kwargs))
+
+    check()
+    assert kinds == {True, False}  # masks that are empty, and others
+
+
+def test_every_form_of_dynamic_shapes():
+    collection, more = ShapesCollection(), AdditionalInputs()
+    collection[IDS], collection[MASK] = PART, PART
+    more.add(({"ids": torch.ones(3, 6).long(), "mask": torch.ones(3, 6).long()},))
+    hints = {"ids": {0: Dim.AUTO, 1: Dim.DYNAMIC}, "mask": {0: Dim.AUTO(min=2, max=7), 1: Dim.STATIC}}
+    for form, count in ((collection, 4), (more, 4), ({"sample": hints}, 3)):
+        asked = strategies.contract(Reader(), ({"ids": IDS, "mask": MASK},), dynamic_shapes=form)
+        assert sum(len(leaf.asked) for leaf in asked.leaves) == count
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind", "words"),
+    [
+        ((), ValueError, "needs an example call"),
+        (((IDS,),), ValueError, "needs dynamic_shapes, or a second example call"),
+        (([IDS], [IDS]), TypeError, "an example call is a tuple"),
+    ],
+)
+def test_bad_contracts(calls, kind, words):
+    with pytest.raises(kind, match=words):
+        strategies.contract(Reader(), *calls)
+
+
+def test_a_cache_of_transformers_is_drawn_as_one():
+    from transformers import DynamicCache
+
+    class Reads(nn.Module):
+        def forward(self, x, cache):
+            keys = cache.layers[0].keys
+            return keys.sum() + x.sum()
+
+    def call():
+        cache = DynamicCache()
+        cache.update(torch.randn(2, 4, 3, 8), torch.randn(2, 4, 3, 8), 0)
+        return torch.randn(2, 5), cache
+
+    case = ModelCase(Reads, call)
+
+    @settings(QUICK, max_examples=5)
+    @given(strategies.inputs(case))
+    def check(inputs):
+        (x, cache), _ = inputs
+        assert isinstance(cache, DynamicCache)
+        assert cache.layers[0].keys.shape == (2, 4, 3, 8)
+        Reads()(x, cache)
+
+    check()
