@@ -144,6 +144,45 @@ KINDS = {
         model("self.t = self.t.to(x)\nself.t[:] = x[0]\nreturn x + self.t", "self.t = torch.ones(4)  # <-"),
         BUFFER,
     ),
+    "cache of the first call": Kind(
+        "EXP203",
+        model(
+            "if self.t is None:\n    self.t = torch.ones(4, device=x.device)  # <-\nreturn x + self.t", "self.t = None"
+        ),
+        ("is None", "is None or self.t.device != x.device"),
+    ),
+    "cache by length": Kind(
+        "EXP203",
+        model(
+            "n = x.shape[1]\nif n not in self.c:\n    self.c[n] = torch.ones(n, device=x.device)\nreturn x + self.c[n]",
+            "self.c = {}  # <-",
+        ),
+        (
+            "n = x.shape[1]\n        if n not in self.c:\n            self.c[n] = torch.ones(n",
+            "n = (4, x.device)\n        if n not in self.c:\n            self.c[n] = torch.ones(4",
+        ),
+    ),
+    "global cache by length": Kind(
+        "EXP203",
+        "C = {}  # <-\n" + model("if 4 not in C:\n    C[4] = torch.ones(4, device=x.device)\nreturn x + C[4]"),
+        (
+            "if 4 not in C:\n            C[4] = torch.ones(4, device=x.device)\n        return x + C[4]",
+            "d = x.device\n        if d not in C:\n            C[d] = torch.ones(4, device=d)\n        return x + C[d]",
+        ),
+    ),
+    "lru_cache by length": Kind(
+        "EXP202",
+        "import functools\n\n\n@functools.lru_cache\ndef table(n):\n"
+        "    m = torch.arange(n)  # <-\n    return m.float().cos()\n\n\n" + model("return x + table(4)"),
+        ("return x + table(4)", "return x + table(4).to(x.device)"),
+    ),
+    "lru_cache by object": Kind(
+        "EXP203",
+        "import functools\n\n\n@functools.lru_cache\ndef table(module):\n"
+        "    m = torch.arange(4, device=module.f.weight.device)  # <-\n    return m.float().cos()\n\n\n"
+        + model("return self.f(x) + table(self)", "self.f = nn.Linear(4, 4)"),
+        ("+ table(self)", "+ table(self).to(x.device)"),
+    ),
     "default argument": Kind(
         "EXP203",
         "class M(nn.Module):\n    def forward(self, x, o=torch.ones(4)):  # <-\n        return x + o\n",

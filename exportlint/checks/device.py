@@ -7,13 +7,15 @@
 4. It is exported on the second device: some code runs under capture only, and the programs must have one structure.
 5. That program runs there, and so does the CPU's, moved by `move_to_device_pass`, with the eager model's numbers. Both
    are saved for a process that lacks the model's source, which loads and runs them there.
-6. Devices that follow the inputs in the source and are constants in the program are named, as information.
+6. A model that was called on the CPU is moved and called there: what the call kept must have moved, or is made anew.
+7. Devices that follow the inputs in the source and are constants in the program are named, as information.
 
 A tensor that stayed on the CPU and may, since it is 0-dim or an index, is portable and no finding.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
@@ -21,6 +23,7 @@ from exportlint.checks import device_saved, uncaptured
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device_branches import look_for_branches
 from exportlint.checks.device_elsewhere import run_elsewhere
+from exportlint.checks.device_kept import look_for_caches
 from exportlint.checks.device_report import Report, blame_origin
 from exportlint.checks.device_rerun import rerun
 from exportlint.checks.device_twin import difference, export_there, tensors
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
+    from exportlint.devices.kept import KeptTensors
     from exportlint.devices.provenance import Origin, Provenance
     from exportlint.devices.second import Mismatch
     from exportlint.findings import CheckResult, Finding
@@ -46,30 +50,53 @@ def run(ctx: Context) -> CheckResult:
     watched = _on_the_cpu(ctx, report)
     if watched is None:
         return report.result()
-    if watched[0].reads and not report.stuck():
+    if watched.provenance.reads and not report.stuck():
         look_for_branches(ctx, report)
     there, twin = None, None
+    caches: list[Finding] = []
     if "second" in ctx.settings.devices:
-        there = _on_the_second_device(ctx, report, watched[1])
-        twin = export_there(ctx, report) if there is not None else None
-    _what_is_baked(ctx, report, watched[0], twin)
+        there = _on_the_second_device(ctx, report, watched)
+    if there is not None:
+        caches = look_for_caches(ctx, report, watched)  # before an export, which may empty them
+        twin = export_there(ctx, report)
+    _what_is_baked(ctx, report, watched.provenance, twin)
     for name in ctx.settings.devices:
         if name != "second":
             run_elsewhere(ctx, report, name)
     if there and not report.stuck():
         rerun(ctx, report, there, twin)  # last, since it moves the program
+    for finding in caches:
+        report.add(finding)
     device_saved.record(ctx, report)
     return report.result()
 
 
-def _on_the_cpu(ctx: Context, report: Report) -> tuple[Provenance, Any] | None:
-    """The watched run and its result; `None`, and a reason in the report, when the model does not run."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A run on the CPU.
+
+    Attributes:
+        model: The model, after the run.
+        kept: What it kept outside its state dict before.
+        provenance: What watched the run.
+        result: The tensors of the result.
+    """
+
+    model: torch.nn.Module
+    kept: KeptTensors
+    provenance: Provenance
+    result: list[torch.Tensor]
+
+
+def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
+    """The watched run; `None`, and a reason in the report, when the model does not run."""
     from exportlint.devices.kept import find_kept
     from exportlint.devices.provenance import Provenance
 
     try:
         model, inputs = ctx.build(), ctx.example()
-        provenance = Provenance("cpu", find_kept(model))
+        before = find_kept(model)
+        provenance = Provenance("cpu", before)
         ctx.stage("eager run on the CPU")
         with provenance:
             result = tensors(call(model, inputs))
@@ -88,7 +115,7 @@ def _on_the_cpu(ctx: Context, report: Report) -> tuple[Provenance, Any] | None:
         if kept.attribute:
             report.add(_written_outside_state(kept.where, kept.place or place, place))
     _autocasts(report, provenance)
-    return provenance, result
+    return Watched(model, before, provenance, result)
 
 
 def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:
@@ -103,7 +130,7 @@ def _autocasts(report: Report, provenance: Provenance) -> None:
         report.add(blame.finding("EXP206", message, place, outcome="unportable"))
 
 
-def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[torch.Tensor] | None:
+def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> list[torch.Tensor] | None:
     """The result there, empty where it is of no use; `None` where an export there is not worth while either."""
     from exportlint.devices import second
     from exportlint.devices.hooks import NAME as HOME
@@ -118,7 +145,7 @@ def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[t
         return None
     model = second.move_module(ctx.build())
     inputs = second.to_second(ctx.example())
-    provenance = Provenance(HOME, find_kept(model))
+    provenance = Provenance(HOME, find_kept(model), earlier=watched.provenance)
     ctx.stage("eager run on the second device")
     actual: list[torch.Tensor] | Exception
     with second.policy("record", provenance.origin) as mismatches:
@@ -135,7 +162,7 @@ def _on_the_second_device(ctx: Context, report: Report, expected: Any) -> list[t
         return None if report.stuck() else []
     if report.stuck():
         return None
-    return actual if _as_on_the_cpu(ctx, report, expected, actual) else []
+    return actual if _as_on_the_cpu(ctx, report, watched.result, actual) else []
 
 
 def _stayed(mismatch: Mismatch) -> Finding:

@@ -76,6 +76,11 @@ def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, P
     if isinstance(origin, Kept):
         message = f"{origin.where} is a tensor outside the state dict: it stays on the CPU when the model moves"
         return "EXP203", message, origin.place or used
+    if origin is not None and origin.label == "followed" and origin.earlier:
+        message = (
+            f"a tensor that `{origin.call}` made in an earlier call is kept: it stays on the CPU when the model moves"
+        )
+        return "EXP203", message, origin.place or used
     if origin is None or origin.label == "followed":
         return "EXP202", "a tensor that stayed on the CPU meets one that followed the inputs", used
     if origin.label == "literal":

@@ -67,6 +67,10 @@ class KeptTensors:
         found = self._found.get(id(tensor))
         return found[1] if found is not None else None
 
+    def since(self, earlier: KeptTensors) -> set[Kept]:
+        """What keeps the tensors that were not there earlier."""
+        return {kept for key, (_, kept) in self._found.items() if key not in earlier._found}
+
     def owner(self, tensor: torch.Tensor) -> Kept | None:
         """What keeps the memory of this tensor, which may be a view."""
         return self._storages.get(_storage(tensor)) if self._storages else None

@@ -9,6 +9,7 @@ that a mismatch is blamed on the line that made the tensor and not on the one th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import sys
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class Made:
         device: The device as it was given; `None` when none was.
         place: The innermost line that is the user's.
         chain: The user's lines that led there, innermost first.
+        earlier: Whether it was in an earlier run.
     """
 
     label: Label
@@ -83,6 +85,7 @@ class Made:
     device: str | None
     place: Place | None
     chain: tuple[Place, ...] = ()
+    earlier: bool = False
 
 
 Origin = Made | Kept
@@ -97,6 +100,7 @@ class Provenance(TorchFunctionMode):
         kept: Tensors outside the state dict, by `find_kept`.
         births: Whether to see tensors that are made outside torch's functions, and what happens inside ``cond`` and
             ``while_loop``; not possible while tracing.
+        earlier: What watched an earlier run in this process, on the CPU: it knows the tensors that caches still hold.
 
     Attributes:
         calls: The labelled calls, in order, each once.
@@ -108,7 +112,9 @@ class Provenance(TorchFunctionMode):
         blamed: Where the CPU tensor came from when a call raised an error of mixed devices.
     """
 
-    def __init__(self, home: str, kept: KeptTensors | None = None, *, births: bool = True) -> None:
+    def __init__(
+        self, home: str, kept: KeptTensors | None = None, *, births: bool = True, earlier: Provenance | None = None
+    ) -> None:
         super().__init__()
         self.calls: dict[Made, None] = {}
         self.foreign: dict[Made, None] = {}
@@ -122,6 +128,7 @@ class Provenance(TorchFunctionMode):
         # a parameter made of a tensor is another object with the same memory; held so that no address is used twice
         self._memory: dict[int, tuple[Any, Origin]] = {}
         self._births = births
+        self._earlier = earlier
         self._in_call = False
         self._exits = contextlib.ExitStack()
 
@@ -162,7 +169,7 @@ class Provenance(TorchFunctionMode):
             raise
         finally:
             self._in_call = before
-        if self._home != "cpu":
+        if self._home != "cpu" or made is not None or len(self._origins):
             self._pass_on(result, args, kwargs, made)
         return result
 
@@ -178,7 +185,14 @@ class Provenance(TorchFunctionMode):
         known: Origin | None = self._kept.get(tensor) or self._origins.get(tensor)
         if known is None and self._memory:
             known = self._memory.get(_address(tensor), (None, None))[1]
+        if known is None and self._earlier is not None:
+            known = self._earlier.origin(tensor)
+            known = dataclasses.replace(known, earlier=True) if isinstance(known, Made) else known
         return known
+
+    def alive(self) -> list[torch.Tensor]:
+        """The tensors of the run, as far as their origins are known, that something still holds."""
+        return list(self._origins)
 
     def _read(self, func: Any, args: Any) -> Any:
         value = func(*args)
@@ -244,7 +258,7 @@ class Provenance(TorchFunctionMode):
         for leaf in results:
             if made is not None or self.origin(leaf) is None:
                 self._origins[leaf] = origin
-                address = _address(leaf) if self._births else 0
+                address = _address(leaf) if self._births and self._home != "cpu" else 0
                 if address and len(self._memory) < _MOST_REMEMBERED:
                     self._memory.setdefault(address, (leaf.untyped_storage(), origin))
 

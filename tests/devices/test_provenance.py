@@ -219,3 +219,21 @@ def test_tensors_in_objects():
             self.layers = [{"k": torch.ones(1)}, torch.ones(2)]
 
     assert [t.numel() for t in tensors_in((Cache(), torch.ones(3), "x", len))] == [1, 2, 3]
+
+
+def test_tensors_of_an_earlier_run_are_known():
+    kept = []
+
+    def fill(x):
+        kept.append(torch.ones(3).cumsum(0))  # earlier
+        return x + kept[0]
+
+    earlier = watch(fill, X)
+    assert [tensor is kept[0] for tensor in earlier.alive()] == [True]
+    later = Provenance("second", earlier=earlier)
+    origin = later.origin(kept[0])
+    assert (origin.label, origin.earlier, origin.place.line) == ("missing", True, line_of("earlier"))
+    assert earlier.origin(kept[0]).earlier is False
+    assert later.origin(torch.ones(3)) is None
+    kept.clear()
+    assert earlier.alive() == []
