@@ -26,7 +26,7 @@ SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/share/", "/usr/lib/locale/"
 BASE = ("hypothesis", "jinja2", "libcst", "mpmath", "msgspec", "networkx", "numpy", "sortedcontainers", "sympy")
 # Packages whose files count by version.
 BY_VERSION = frozenset({"torch", "torchgen", "functorch", "exportlint", "pytest_exportlint", *BASE})
-_READS = os.O_RDONLY
+HYPOTHESIS = f"{os.sep}.hypothesis{os.sep}"  # what hypothesis keeps between runs; the draws do not depend on it
 _WRITES = os.O_WRONLY | os.O_RDWR
 VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES"})
 VOLATILE_PREFIXES = ("PYTEST_", "COV_", "COVERAGE_")
@@ -112,7 +112,7 @@ class Recorder:
             except ValueError:
                 return None
         real = os.path.realpath(path)
-        if real.startswith(self._ignored):
+        if path.startswith("<") or real.startswith(self._ignored) or HYPOTHESIS in real:
             return None
         return real
 

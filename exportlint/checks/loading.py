@@ -36,7 +36,7 @@ def cases_of(target: str) -> list[ModelCase]:
             raise TargetError(str(error)) from error
     source, name = split(target)
     module = _import(source)
-    cases = [part for case in _declared(module) for part in case.expand()]
+    cases = [part for case in declared(module) for part in case.expand()]
     if not cases:
         cases = _of_convention(module, source)
     if name is None:
@@ -70,7 +70,7 @@ def _unique(cases: list[ModelCase], source: str) -> list[ModelCase]:
     return cases
 
 
-def _declared(module: ModuleType) -> Iterator[ModelCase]:
+def declared(module: ModuleType) -> Iterator[ModelCase]:
     """ModelCase objects and decorated factories, in the order of the file, each once."""
     seen: set[int] = set()
     for value in list(vars(module).values()):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import jobs, journal, lint, loader, loading, reload, requirements, results
+from exportlint.checks import device_saved, jobs, journal, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.isolation import fork, inline
@@ -27,6 +27,7 @@ from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
 from exportlint.checks.silence import Silence
+from exportlint.checks.verdicts import portable
 from exportlint.findings import CHECKS, RED, CaseResult, CheckResult
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 Isolation = Literal["auto", "server", "fork", "none"]
 # The second device is registered for a whole process, so its check has one of its own.
 OWN_PROCESS = frozenset({"device"})
-FRESH = "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(sys.argv[1])"
+FRESH = (
+    "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(*sys.argv[1::2])"
+)
 
 
 class LoadError(Exception):
@@ -58,6 +61,7 @@ class Options:
         jobs: Cases that are checked at once.
         isolation: Where the checks run.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
+        memory: GiB that one case may take beyond what its process begins with. Default: most of the machine's.
     """
 
     checks: tuple[str, ...] = CHECKS
@@ -67,6 +71,7 @@ class Options:
     jobs: int = 1
     isolation: Isolation = "auto"
     tolerance: tuple[float, float] | None = None
+    memory: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +204,12 @@ class Runner:
         alone = len(heard.cases) == 1
         return [NamedCase(target, case["name"], case["expected"], alone) for case in heard.cases]
 
-    def check_named(self, case: NamedCase) -> CaseResult:
+    def check_named(self, case: NamedCase, *, also: tuple[str, ...] = ()) -> CaseResult:
         """Run the checks of a case that workers can find by its name.
+
+        Args:
+            case: The case.
+            also: Absolute paths of files on which its verdicts depend, beside those that the worker reads.
 
         Raises:
             LoadError: When the case can no longer be loaded.
@@ -214,29 +223,31 @@ class Runner:
             checks = self._check(run, Progress({}))
         else:
             with self.verdicts.only_one(case.label):
-                checks = self._check_what_is_new(run, case, self.verdicts)
+                checks = self._check_what_is_new(run, case, self.verdicts, also)
         marked = results.with_expectations(checks, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
     def _check_what_is_new(
-        self, run: Callable[[Settings, Emit], Ending], case: NamedCase, verdicts: Verdicts
+        self, run: Callable[[Settings, Emit], Ending], case: NamedCase, verdicts: Verdicts, also: tuple[str, ...]
     ) -> tuple[CheckResult, ...]:
         """Run the checks of which no verdict is kept, and keep theirs."""
-        keys = {name: self._key(case, name, verdicts) for name in self.options.checks}
+        keys = {name: self._key(case, name, verdicts, also) for name in self.options.checks}
         kept = {name: found for name, key in keys.items() if (found := verdicts.find(key)) is not None}
         progress, began = Progress(dict(kept)), time.time()
         checks = self._check(run, progress)
         if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
             for check in checks:
                 if check.name not in kept and check.name in progress.depends and not _at_fault(check):
-                    verdicts.keep(keys[check.name], check, progress.depends[check.name], began)
+                    depends = progress.depends[check.name] | Dependencies(files=also)
+                    verdicts.keep(keys[check.name], check, depends, began)
         if verdicts.trouble is not None:
             self._note(verdicts.trouble)
         return checks
 
-    def _key(self, case: NamedCase, check: str, verdicts: Verdicts) -> str:
+    def _key(self, case: NamedCase, check: str, verdicts: Verdicts, also: tuple[str, ...]) -> str:
         options = self.options
         settings: dict[str, Any] = {"devices": options.devices, "tolerance": options.tolerance}
+        settings["also"] = sorted(portable(file) for file in also)
         if check == "shapes":
             settings["examples"] = options.examples
         if check == joining.NAME:
@@ -257,7 +268,8 @@ class Runner:
         return CaseResult(name=case.name, target=target, checks=marked)
 
     def _limits(self) -> Limits:
-        return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs))
+        memory = None if self.options.memory is None else int(self.options.memory * 2**30)
+        return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs), memory_bytes=memory)
 
     def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
         if self._by_server():
@@ -292,6 +304,8 @@ class Runner:
                 self._run_group(run, base, group, progress)
             if "reload" in done and done["reload"].reason == reload.PENDING:
                 done["reload"] = self._load(done["reload"], workdir)
+            if "device" in done and device_saved.pending(workdir):
+                done["device"] = self._load_elsewhere(done["device"], workdir, done.get("reload"))
         with self._lock:
             checks = tuple(self._silence.apply(done[name]) for name in options.checks)
         if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
@@ -359,27 +373,39 @@ class Runner:
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
 
     def _load(self, first: CheckResult, workdir: str) -> CheckResult:
-        """The second half of the check ``reload``: once a run in a fresh interpreter, else in a child of the server."""
-        began, heard = time.monotonic(), Heard()
-        with self._lock:
-            fresh = not self._fresh_done or self.options.isolation in ("fork", "none")
-            self._fresh_done = True
-        with self._slots.take():
-            if fresh or sys.platform != "linux":
-                ending = self._load_fresh(workdir, heard)
-            else:
-                arguments, path = {"folder": workdir}, _installed_path()
-                ending = self._server.run(
-                    "exportlint.checks.loader:job", arguments, self._limits(), heard.on_message, path=path
-                )
+        """The second half of the check ``reload``."""
+        began = time.monotonic()
+        heard, ending, fresh = self._in_another_process("job", workdir)
         seconds = round(first.seconds + time.monotonic() - began, 3)
         result = reload.conclude(first, heard.loaded, ending.words, seconds)
         return dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter")) if fresh else result
 
-    def _load_fresh(self, workdir: str, heard: Heard) -> Ending:
+    def _load_elsewhere(self, first: CheckResult, workdir: str, reloaded: CheckResult | None) -> CheckResult:
+        """The second half of the check ``device``; what cannot be loaded at all is for ``reload`` to say."""
+        if reloaded is not None and reloaded.outcome in RED:
+            return device_saved.not_loaded(first)
+        began = time.monotonic()
+        heard, ending, _ = self._in_another_process("job_elsewhere", workdir)
+        seconds = round(first.seconds + time.monotonic() - began, 3)
+        return dataclasses.replace(device_saved.conclude(first, heard.loaded, ending.words), seconds=seconds)
+
+    def _in_another_process(self, job: str, workdir: str) -> tuple[Heard, Ending, bool]:
+        """A job of the loader: once a run in a fresh interpreter, as the answer says; else in a child of the server."""
+        heard = Heard()
+        with self._lock:
+            fresh = not self._fresh_done or self.options.isolation in ("fork", "none") or sys.platform != "linux"
+            self._fresh_done = True
+        with self._slots.take():
+            if fresh:
+                return heard, self._load_fresh(job, workdir, heard), True
+            name, path = f"exportlint.checks.loader:{job}", _installed_path()
+            ending = self._server.run(name, {"folder": workdir}, self._limits(), heard.on_message, path=path)
+        return heard, ending, False
+
+    def _load_fresh(self, job: str, workdir: str, heard: Heard) -> Ending:
         """Run the loader in a new interpreter that ignores the caller's environment and working directory."""
         root = str(Path(__file__).resolve().parents[2])
-        command = [sys.executable, "-I", "-c", FRESH, workdir, root]
+        command = [sys.executable, "-I", "-c", FRESH, workdir, root, job]
         with tempfile.TemporaryFile("w+", errors="backslashreplace") as output:
             process = subprocess.Popen(
                 command,

@@ -60,12 +60,10 @@ class Verdicts:
 
     Args:
         folder: Where they are kept; made when the first is.
-        conftests: Files that count for every case, such as pytest's ``conftest.py``.
     """
 
-    def __init__(self, folder: Path, conftests: tuple[Path, ...] = ()) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.conftests = conftests
         self.trouble: str | None = None
         self._digests: dict[str, tuple[tuple[int, int], str]] = {}
         self._swept = False
@@ -88,7 +86,7 @@ class Verdicts:
             seen: What its worker read.
             began: When the worker began, as `time.time` has it: nothing is kept where a file was changed since.
         """
-        files = dict.fromkeys([*seen.files, *(os.path.realpath(file) for file in self.conftests)])
+        files = dict.fromkeys(seen.files)
         if any(_changed_since(file, began) for file in files):
             return
         stored = Stored(
@@ -100,6 +98,7 @@ class Verdicts:
         )
         others = [other for other in self._read(key) if other.files != stored.files]
         try:
+            self._found()
             _write(self._file(key), msgspec.json.encode([stored, *others][:MOST_VERDICTS]))
             self._sweep()
         except (OSError, UnicodeEncodeError) as error:
@@ -151,7 +150,6 @@ class Verdicts:
             and all(_version(name) == version for name, version in stored.packages.items())
             and all(self._digest(absolute(path)) == digest for path, digest in stored.files.items())
             and all(_listing(absolute(path)) == digest for path, digest in stored.folders.items())
-            and {portable(os.path.realpath(file)) for file in self.conftests} <= stored.files.keys()
         )
 
     def _digest(self, path: str) -> str:
@@ -165,6 +163,13 @@ class Verdicts:
         except OSError:
             return ABSENT
         return known[1]
+
+    def _found(self) -> None:
+        """Make the folder, which backups and version control leave out."""
+        mark = self.folder / "CACHEDIR.TAG"
+        if not mark.exists():
+            _write(self.folder / ".gitignore", b"*\n")
+            _write(mark, b"Signature: 8a477f597d28d172789f06886806bc55\n# Verdicts of exportlint; may be deleted.\n")
 
     def _sweep(self) -> None:
         """Remove what nobody asked for in a long time, once a session."""

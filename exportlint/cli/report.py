@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from exportlint.checks.runner import NamedCase, Options, Runner
-    from exportlint.findings import CaseResult, Readiness, TargetError
+    from exportlint.findings import CaseResult, Environment, Readiness, TargetError
 
 
 def names_option(
@@ -253,27 +253,14 @@ def _fault(error: Exception) -> str:
     return f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
 
 
-def _environment(runner: Runner) -> Any:
-    import datetime
-    import importlib.metadata
-    import platform
+def _environment(runner: Runner) -> Environment:
+    from exportlint.checks.environment import environment
 
-    from exportlint._version import __version__
-    from exportlint.findings import Environment
-
-    try:
-        torch = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch = None
     options = runner.options
-    return Environment(
-        exportlint=__version__,
-        python=platform.python_version(),
-        torch=torch,
-        platform=platform.platform(),
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        isolation="; ".join([options.isolation, *runner.notes]),
-        devices=options.devices,
+    return environment(
         checks=options.checks,
+        devices=options.devices,
         examples=options.examples,
+        isolation=options.isolation,
+        notes=runner.notes,
     )

@@ -62,6 +62,18 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
     _print(console, Text(view.summary, TONES[view.tone]))
 
 
+def render_table(readiness: Readiness, console: Console) -> None:
+    """Print the table of cases and checks alone, with the summary.
+
+    Args:
+        readiness: The run.
+        console: Where to print; it decides about colours and width.
+    """
+    view = overview(readiness)
+    _cases(view, console, verbose=False)
+    _print(console, Text(view.summary, TONES[view.tone]))
+
+
 def _cases(view: Overview, console: Console, *, verbose: bool) -> None:
     """The table of cases and checks: in full, else in short words, else one case under the other."""
     if not view.rows:

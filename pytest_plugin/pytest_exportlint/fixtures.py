@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_exportlint import options, session
+from exportlint.findings import CHECKS
+from pytest_exportlint import expectations, options, session
+from pytest_exportlint.expectations import Expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +56,7 @@ class ExportCheck:
         __tracebackhide__ = True
         names = None if checks is None else _selected(checks)
         case = _case(model, args, kwargs, settings, default_name=self._item.name)
+        case = dataclasses.replace(case, expected_failures=self._expected(case))
         runner = self._runner()
         result = _run(runner, case, names or runner.options.checks, self._item.nodeid)
         self._report(result, runner.notes)
@@ -64,20 +67,36 @@ class ExportCheck:
         from exportlint.checks import requirements
 
         try:
+            session.require()
             return session.runner(self._item.config)
         except requirements.MissingRequirementError as error:
             words = str(error)
         pytest.fail(words, pytrace=False)  # out here, since pytest would show the exception beside it
 
+    def _expected(self, case: ModelCase) -> dict[str, str]:
+        """What the case, the marks of the test and the configuration expect to fail."""
+        __tracebackhide__ = True
+        try:
+            found = Expectation.of_marks(self._item)
+        except ValueError as error:
+            raise ValueError(str(error)) from None
+        settings = self._item.config.stash[options.KEY]
+        found += tuple(e for e in settings.expected if e.about(self._item.nodeid))
+        reasons = {check: reason for check in CHECKS if (reason := expectations.reasons(found, check)) is not None}
+        return {**reasons, **case.expected_failures}
+
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True
         from pytest_exportlint import messages
+
+        session.remember(self._item, result)
 
         remarks = messages.remarks(result, notes)
         if remarks:
             self._item.add_report_section("call", "exportlint", remarks)
         if result.red:
-            pytest.fail(messages.failure(result), pytrace=False)
+            stack = self._item.config.get_verbosity() >= 2
+            pytest.fail(messages.failure(result, stack=stack), pytrace=False)
 
 
 @pytest.fixture
@@ -116,16 +135,13 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) 
     __tracebackhide__ = True
     from exportlint.checks.isolation.client import ServerError
 
-    of_session = runner.options
-    runner.options = dataclasses.replace(of_session, checks=checks)
     try:
-        results = [runner.check_object(part, target) for part in case.expand()]
+        with session.options_of(runner, checks=checks):
+            results = [runner.check_object(part, target) for part in case.expand()]
     except ServerError as error:
         words = str(error)
     else:
         return _joined(case, results)
-    finally:
-        runner.options = of_session
     pytest.fail(f"exportlint cannot start its worker server: {words}", pytrace=False)
 
 

@@ -23,8 +23,13 @@ EVIDENCE_LINES = 6
 PLACES = 3
 
 
-def failure(result: CaseResult) -> str:
-    """The text of a failure: a headline, then a block for each finding and for each red check without one."""
+def failure(result: CaseResult, *, stack: bool = False) -> str:
+    """The text of a failure: a headline, then a block for each finding and for each red check without one.
+
+    Args:
+        result: The case.
+        stack: Whether to show where the check failed, in torch's own words.
+    """
     red = [check for check in result.checks if check.red]
     entries = _entries(result)
     explained = {name for entry in entries for names in entry.seen_by.values() for name in names}
@@ -32,6 +37,8 @@ def failure(result: CaseResult) -> str:
     for check in map(_printable, red):
         lines = list(_check(check, explained=check.name in explained))
         blocks += ["\n".join(lines)] * bool(lines)
+        if stack and check.stack:
+            blocks.append(f"{check.name}, in torch's own words:\n{check.stack}")
     return "\n\n".join(blocks)
 
 

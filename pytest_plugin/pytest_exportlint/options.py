@@ -1,95 +1,196 @@
-"""The command-line options of the plugin, and what they mean."""
+"""The settings of the plugin: the command line, else ``[tool.exportlint.pytest]``, else the defaults."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from exportlint import config as configuration
 from exportlint.findings import CHECKS, DEVICES
+from pytest_exportlint.expectations import Expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from exportlint.config import Table
+
 ISOLATIONS = ("auto", "server", "fork", "none")
+REPORTS = (".html", ".json", ".md")
 LEAST_SECONDS = 1.0
+CACHE = ".exportlint_cache"
+KEYS = (
+    "checks", "devices", "examples", "timeout", "memory", "isolation", "tolerance", "cache-dir", "observe-limit",
+    "expected-failures",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the command line asked for.
+    """What was asked for.
 
     Attributes:
         checks: Names of the checks, in the order in which they run.
         examples: Calls that hypothesis draws for each case.
         devices: Devices for the check ``device``.
         timeout: Seconds that one check may compute.
+        memory: GiB that the checks of one case may take; ``None`` for most of the machine's.
         isolation: Where checks run, one of `ISOLATIONS`.
+        tolerance: Relative and absolute tolerance for cases that have none of their own.
+        cache: Where verdicts are kept; ``None`` for nowhere.
+        models: Specifications of models to check beside the tests.
+        observe: Names of classes whose calls are observed; empty for every class, ``None`` for no observation.
+        observe_limit: Cases of one class that are made of observed calls.
+        reports: Files to write.
+        github: Whether to print annotations for GitHub.
+        expected: Failures that are expected.
     """
 
     checks: tuple[str, ...] = CHECKS
     examples: int = 20
     devices: tuple[str, ...] = ("second",)
     timeout: float = 300.0
+    memory: float | None = None
     isolation: str = "auto"
+    tolerance: tuple[float, float] | None = None
+    cache: Path | None = None
+    models: tuple[str, ...] = ()
+    observe: tuple[str, ...] | None = None
+    observe_limit: int = 3
+    reports: tuple[Path, ...] = ()
+    github: bool = False
+    expected: tuple[Expectation, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The checks as items name them: the check ``device`` once for each device."""
+        return tuple(
+            label
+            for check in self.checks
+            for label in ([f"device-{device}" for device in self.devices] if check == "device" else [check])
+        )
 
 
 DEFAULTS = Settings()
 KEY = pytest.StashKey[Settings]()
 
+# dest, option, metavar, help
+_TEXTS = (
+    ("checks", "NAMES", f"Checks to run, separated by commas. Default: {','.join(CHECKS)}."),
+    ("examples", "N", f"Calls that the check shapes draws for each model. Default: {DEFAULTS.examples}."),
+    (
+        "devices",
+        "NAMES",
+        f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, without hardware.",
+    ),
+    ("timeout", "SECONDS", f"Seconds that one check may compute. Default: {DEFAULTS.timeout:g}."),
+    (
+        "isolation",
+        "WHERE",
+        f"Where checks run: {', '.join(ISOLATIONS)}. Default: auto, a child process; none, pytest's own, is to debug.",
+    ),
+    ("cache_dir", "FOLDER", f"Where verdicts are kept. Default: {CACHE} beside pytest's configuration."),
+)
+
 
 def add(parser: pytest.Parser) -> None:
     """Add the options; values are read later, by `read`, so that a bad one is a message of one line."""
     group = parser.getgroup("exportlint", "exportlint: export, reload, move and reshape models")
+    for name, metavar, words in _TEXTS:
+        group.addoption(f"--export-{name.replace('_', '-')}", dest=f"exportlint_{name}", metavar=metavar, help=words)
     group.addoption(
-        "--export-checks",
-        dest="exportlint_checks",
-        metavar="NAMES",
-        help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
+        "--export-model", dest="exportlint_models", metavar="SPEC", action="append", default=[],
+        help="Check a model that no test names: hf:MODEL_TYPE, timm:NAME, torchvision:NAME, package.module:factory, "
+        "path.py. May be repeated and hold wildcards. Without paths of tests, no test is run.",
+    )  # fmt: skip
+    group.addoption(
+        "--export-observe", dest="exportlint_observe", metavar="CLASS,...", nargs="?", const="",
+        help="Check the models that the tests call, with the inputs that they give; of these classes, or of all.",
+    )  # fmt: skip
+    group.addoption(
+        "--export-report", dest="exportlint_reports", metavar="FILE", action="append", default=[],
+        help=f"Write the results here; the suffix ({', '.join(REPORTS)}) is the format. May be repeated.",
+    )  # fmt: skip
+    group.addoption(
+        "--export-no-cache", dest="exportlint_no_cache", action="store_true", help="Keep no verdicts and use none."
     )
     group.addoption(
-        "--export-examples",
-        dest="exportlint_examples",
-        metavar="N",
-        help=f"Calls that the check shapes draws for each model. Default: {DEFAULTS.examples}.",
-    )
-    group.addoption(
-        "--export-devices",
-        dest="exportlint_devices",
-        metavar="NAMES",
-        help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, which needs "
-        "no hardware.",
-    )
-    group.addoption(
-        "--export-timeout",
-        dest="exportlint_timeout",
-        metavar="SECONDS",
-        help=f"Seconds that one check may compute. Default: {DEFAULTS.timeout:g}.",
-    )
-    group.addoption(
-        "--export-isolation",
-        dest="exportlint_isolation",
-        metavar="WHERE",
-        help=f"Where checks run: {', '.join(ISOLATIONS)}. Default: auto, which is a child forked from pytest; "
-        "none is pytest's own process, for debuggers.",
+        "--export-github", dest="exportlint_github", action="store_true", help="Print annotations for GitHub Actions."
     )
 
 
 def read(config: pytest.Config) -> Settings:
-    """The values of the options.
+    """The settings of this run.
 
     Raises:
-        pytest.UsageError: When a value is none that the option takes.
+        pytest.UsageError: When a value on the command line, or in the configuration, means nothing.
     """
+    try:
+        values = _of_configuration(configuration.read(config.rootpath).table("pytest"))
+    except configuration.ConfigError as error:
+        raise pytest.UsageError(f"exportlint: {error}") from None
+    readers = {
+        "checks": _checks, "examples": _examples, "devices": _devices, "timeout": _timeout, "isolation": _isolation,
+    }  # fmt: skip
+    for name, reader in readers.items():
+        text = config.getoption(f"exportlint_{name}")
+        if text is not None:
+            try:
+                values[name] = reader(text)
+            except ValueError as error:
+                raise pytest.UsageError(f"--export-{name}: {error}") from None
+    observed = config.getoption("exportlint_observe")
+    folder = values.pop("cache-dir", None)
     return Settings(
-        checks=_checks(config.getoption("exportlint_checks")),
-        examples=_examples(config.getoption("exportlint_examples")),
-        devices=_devices(config.getoption("exportlint_devices")),
-        timeout=_timeout(config.getoption("exportlint_timeout")),
-        isolation=_isolation(config.getoption("exportlint_isolation")),
+        **values,
+        cache=_cache(config, folder),
+        models=tuple(config.getoption("exportlint_models")),
+        observe=None if observed is None else tuple(name.strip() for name in observed.split(",") if name.strip()),
+        reports=tuple(_report(config, name) for name in config.getoption("exportlint_reports")),
+        github=config.getoption("exportlint_github"),
     )
+
+
+def _of_configuration(table: Table) -> dict[str, Any]:
+    """What the table ``[tool.exportlint.pytest]`` sets, by the names of `Settings`; and ``cache-dir``."""
+    table.only(KEYS)
+    numbers = {
+        key: table.get(key, (int, float), "a number") for key in ("examples", "timeout", "memory", "observe-limit")
+    }
+    texts = {key: table.get(key, str, "a string") for key in ("isolation", "cache-dir")}
+    values: dict[str, Any] = {}
+    readers = {"examples": _examples, "timeout": _timeout, "memory": _memory, "observe-limit": _examples}
+    for key, given in (numbers | texts).items():
+        if given is not None:
+            reader = {**readers, "isolation": _isolation}.get(key, str)
+            values[key.replace("observe-limit", "observe_limit")] = _converted(table, key, reader, str(given))
+    for key, select_names in (("checks", select), ("devices", _select_devices)):
+        names = table.strings(key)
+        if names is not None:
+            values[key] = _converted(table, key, select_names, names)
+    if "tolerance" in table.values:
+        values["tolerance"] = _tolerance(table.table("tolerance"))
+    values["expected"] = Expectation.of_configuration(table)
+    return values
+
+
+def _converted(table: Table, key: str, convert: Any, given: Any) -> Any:
+    try:
+        return convert(given)
+    except ValueError as error:
+        raise table.error(key, f"is wrong: {error}") from None
+
+
+def _tolerance(table: Table) -> tuple[float, float]:
+    table.only(("rtol", "atol"))
+    bounds = [table.get(key, (int, float), "a number") or 0.0 for key in ("rtol", "atol")]
+    for key, bound in zip(("rtol", "atol"), bounds, strict=True):
+        if not 0 <= bound < math.inf:
+            raise table.error(key, f"must be finite and at least 0, not {bound}")
+    return float(bounds[0]), float(bounds[1])
 
 
 def select(names: Iterable[str]) -> tuple[str, ...]:
@@ -109,50 +210,79 @@ def select(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in CHECKS if name in wanted)
 
 
-def _checks(value: str | None) -> tuple[str, ...]:
-    if value is None:
-        return DEFAULTS.checks
-    try:
-        return select(name.strip() for name in value.split(",") if name.strip())
-    except ValueError as error:
-        raise pytest.UsageError(f"--export-checks: {error}") from None
-
-
-def _devices(value: str | None) -> tuple[str, ...]:
-    if value is None:
-        return DEFAULTS.devices
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    unknown = next((name for name in names if name not in DEVICES), None)
-    if unknown is not None or not names:
+def _select_devices(names: Iterable[str]) -> tuple[str, ...]:
+    wanted = list(names)
+    unknown = next((name for name in wanted if name not in DEVICES), None)
+    if unknown is not None or not wanted:
         said = "names no device" if unknown is None else f"{unknown!r} is no device"
-        raise pytest.UsageError(f"--export-devices: {said}; known: {', '.join(DEVICES)}")
-    return tuple(name for name in DEVICES if name in names)
+        raise ValueError(f"{said}; known: {', '.join(DEVICES)}")
+    return tuple(name for name in DEVICES if name in wanted)
 
 
-def _examples(value: str | None) -> int:
-    if value is None:
-        return DEFAULTS.examples
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _checks(value: str) -> tuple[str, ...]:
+    return select(_names(value))
+
+
+def _devices(value: str) -> tuple[str, ...]:
+    return _select_devices(_names(value))
+
+
+def _examples(value: str) -> int:
     # int() also takes " 1_0 ", which is no number to anyone else
     if not (value.isascii() and value.isdigit()):
-        raise pytest.UsageError(f"--export-examples: {value!r} is no whole number of at least 0")
+        raise ValueError(f"{value!r} is no whole number of at least 0")
     return int(value)
 
 
-def _timeout(value: str | None) -> float:
-    if value is None:
-        return DEFAULTS.timeout
+def _number(value: str) -> float:
     try:
-        seconds = float(value)
+        return float(value)
     except ValueError:
-        seconds = math.nan
+        return math.nan
+
+
+def _timeout(value: str) -> float:
+    seconds = _number(value)
     if not (math.isfinite(seconds) and seconds >= LEAST_SECONDS):
-        raise pytest.UsageError(f"--export-timeout: {value!r} is no number of seconds of at least {LEAST_SECONDS:g}")
+        raise ValueError(f"{value!r} is no number of seconds of at least {LEAST_SECONDS:g}")
     return seconds
 
 
-def _isolation(value: str | None) -> str:
-    if value is None:
-        return DEFAULTS.isolation
+def _memory(value: str) -> float:
+    size = _number(value)
+    if not (math.isfinite(size) and size > 0):
+        raise ValueError(f"{value!r} is no number of GiB above 0")
+    return size
+
+
+def _isolation(value: str) -> str:
     if value not in ISOLATIONS:
-        raise pytest.UsageError(f"--export-isolation: {value!r} is none of {', '.join(ISOLATIONS)}")
+        raise ValueError(f"{value!r} is none of {', '.join(ISOLATIONS)}")
     return value
+
+
+def _cache(config: pytest.Config, configured: str | None) -> Path | None:
+    if config.getoption("exportlint_no_cache"):
+        return None
+    asked = config.getoption("exportlint_cache_dir")
+    if asked is not None:
+        folder = Path(config.invocation_params.dir, asked)
+        if not asked.strip() or (folder.exists() and not folder.is_dir()):
+            raise pytest.UsageError(f"--export-cache-dir: {asked!r} is no folder")
+        return folder
+    return Path(config.rootpath) / (configured or CACHE)
+
+
+def _report(config: pytest.Config, name: str) -> Path:
+    path = Path(config.invocation_params.dir) / name
+    if path.suffix.lower() not in REPORTS:
+        raise pytest.UsageError(f"--export-report: {name}: the suffix must be one of {', '.join(REPORTS)}")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--export-report: {name}: there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise pytest.UsageError(f"--export-report: {name} is no regular file")
+    return path

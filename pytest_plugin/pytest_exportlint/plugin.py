@@ -1,19 +1,24 @@
-"""The pytest plugin: wires options and fixtures to pytest.
+"""The pytest plugin: wires options, fixtures, items and the report to pytest.
 
-Starting it imports neither torch nor libcst nor hypothesis nor a check, and it changes no collection by itself.
+Starting it imports neither torch nor libcst nor hypothesis nor a check, and where nothing in a repository asks for it,
+it collects nothing and changes nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_exportlint import options
+import pytest
+
+from pytest_exportlint import expectations, items, options, ordering, suite
 from pytest_exportlint.fixtures import export_check
+from pytest_exportlint.suite import _export_settle
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator
+    from pathlib import Path
 
-__all__ = ["export_check"]
+__all__ = ["_export_settle", "export_check"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,5 +27,65 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the options, so that a bad value ends the run before the first test."""
-    config.stash[options.KEY] = options.read(config)
+    """Read the settings, so that a bad value ends the run before the first test."""
+    settings = config.stash[options.KEY] = options.read(config)
+    config.addinivalue_line("markers", expectations.MARK_HELP)
+    if settings.models and config.args_source != pytest.Config.ArgsSource.ARGS:
+        config.args[:] = []  # nobody asked for tests
+    from pytest_exportlint.summary import Summary
+
+    config.pluginmanager.register(Summary(config), "exportlint-summary")
+    if settings.observe is not None:
+        from pytest_exportlint.observing import Observer
+
+        config.pluginmanager.register(Observer(config), "exportlint-observer")
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:
+    """Collect decorated factories and classes."""
+    return items.of_object(collector, obj)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect model files that hold decorated factories."""
+    return items.of_file(file_path, parent)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session,
+    config: pytest.Config,
+    items: list[pytest.Item],
+) -> Generator[None, None, None]:
+    """Add the models of the command line before anything is selected; afterwards put the items of a case together."""
+    ordering.add_models(session, items)
+    ordering.drop_unselected(config, items)
+    yield
+    ordering.put_together(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Send results with the report of their test, also from a worker of xdist, and say how long a check itself took."""
+    report = yield
+    if report.when == "call":
+        from pytest_exportlint import session
+
+        observed = item.stash.get(session.OBSERVED, None)
+        if observed:
+            from pytest_exportlint import wire
+
+            wire.attach(report, observed)
+            if isinstance(item, items.ExportItem) or suite.is_of_suite(item):
+                report.duration = sum(check.seconds for case in observed for check in case.checks if not check.cached)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where tests go to whichever worker is free, the items of a case go to one."""
+    if config.getvalue("dist") != "load":
+        return None
+    from pytest_exportlint.scheduling import LoadCases
+
+    return LoadCases(config, log)

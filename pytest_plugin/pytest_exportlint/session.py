@@ -1,17 +1,28 @@
-"""The runner that everything in one pytest session shares."""
+"""What everything in one pytest session shares: the runner, and the results of the cases whose items are collected."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from exportlint.findings import CaseResult, CheckResult
 from pytest_exportlint import options
+from pytest_exportlint.expectations import Expectation, reasons
 
 if TYPE_CHECKING:
-    from exportlint.checks.runner import Isolation, Runner
+    from collections.abc import Iterable, Iterator
+
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.runner import Isolation, NamedCase, Runner
 
 RUNNER = pytest.StashKey["Runner"]()
+OBSERVED = pytest.StashKey[list[CaseResult]]()  # of a test: the cases that it checked
+UNTOLD = "nothing was found out"
 
 
 def runner(config: pytest.Config) -> Runner:
@@ -20,17 +31,26 @@ def runner(config: pytest.Config) -> Runner:
     Raises:
         MissingRequirementError: When something that the checks need is not there.
     """
-    from exportlint.checks import requirements
-
     if RUNNER not in config.stash:
-        requirements.require()
         config.stash[RUNNER] = made = _make(config.stash[options.KEY])
         config.add_cleanup(made.close)
     return config.stash[RUNNER]
 
 
+def require() -> None:
+    """Look for what the checks need, in this process.
+
+    Raises:
+        MissingRequirementError: When something is not there.
+    """
+    from exportlint.checks import requirements
+
+    requirements.require()
+
+
 def _make(settings: options.Settings) -> Runner:
     from exportlint.checks.runner import Options, Runner
+    from exportlint.checks.verdicts import Verdicts
 
     return Runner(
         Options(
@@ -39,5 +59,172 @@ def _make(settings: options.Settings) -> Runner:
             devices=settings.devices,
             timeout=settings.timeout,
             isolation=cast("Isolation", settings.isolation),
-        )
+            tolerance=settings.tolerance,
+            memory=settings.memory,
+        ),
+        None if settings.cache is None else Verdicts(settings.cache),
     )
+
+
+def remember(item: pytest.Item, result: CaseResult) -> None:
+    """Keep a result for the report of the session."""
+    item.stash.setdefault(OBSERVED, []).append(result)
+
+
+class SharedCase:
+    """One model case, of which several items ask for one check each.
+
+    The first that asks has all checks run of which an item was selected, so that they share one export.
+
+    Args:
+        config: The session's.
+        id_: What items of the case are called, without the check.
+        case: The case; ``None`` where it is known by its name only.
+        named: How workers find it by name; ``None`` where it exists in this process only.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        id_: str,
+        case: ModelCase | None = None,
+        named: NamedCase | None = None,
+    ) -> None:
+        self.config = config
+        self.id = id_
+        self.case = case
+        self.named = named
+        self.name = named.name if named is not None else "" if case is None else case.name
+        self.labels: dict[str, None] = {}
+        self._results: dict[str, CheckResult] = {}
+
+    def want(self, label: str) -> None:
+        """Say that an item asks for this check."""
+        self.labels[label] = None
+
+    def take(self, case: ModelCase, named: NamedCase | None = None) -> None:
+        """The case, where it is known only once a test runs; the first that is given stays."""
+        if self.case is None:
+            self.case, self.named, self.name = case, named, case.name
+
+    def result(self, label: str) -> CheckResult:
+        """The result of a check, without what was expected of it.
+
+        Raises:
+            MissingRequirementError: When something that the checks need is not there.
+        """
+        if label not in self._results:
+            self.want(label)
+            missing = [name for name in self.labels if name not in self._results]
+            try:
+                self._run(missing)
+            except BaseException as error:
+                # What stopped this, a limit of time perhaps, would stop it again.
+                words = f"the checks of this case were stopped: {type(error).__name__}: {error}".splitlines()[0]
+                for name in missing:
+                    self._results.setdefault(name, CheckResult(name=name, outcome="not_checked", reason=words))
+                raise
+        return self._results[label]
+
+    def known(self) -> list[CheckResult]:
+        """The results that there are."""
+        return list(self._results.values())
+
+    def expectations(self, item: pytest.Item) -> dict[str, str]:
+        """The reasons for which checks are expected to fail, by check.
+
+        Raises:
+            ValueError: When a mark of the item means nothing.
+        """
+        of_case = self.named.expected if self.named is not None else {}
+        if self.case is not None:
+            of_case = self.case.expected_failures
+        found = [Expectation(case=self.id, check=check, reason=reason) for check, reason in of_case.items()]
+        settings = self.config.stash[options.KEY]
+        found += [e for e in settings.expected if e.about(self.id)]
+        found = [*Expectation.of_marks(item), *found]
+        return {label: reason for label in self._results if (reason := reasons(found, label)) is not None}
+
+    def _run(self, labels: list[str]) -> None:
+        """Run checks; ``device`` once for each device, the first together with the others."""
+        devices = [label for label in labels if label.startswith("device-")]
+        others = [label for label in labels if label not in devices]
+        for group in [[*others, *devices[:1]], *([device] for device in devices[1:])]:
+            if group:
+                self._run_group(group)
+
+    def _run_group(self, labels: list[str]) -> None:
+        device = next((label for label in labels if label.startswith("device-")), None)
+        shared = runner(self.config)
+        checks = options.select("device" if label == device else label for label in labels)
+        devices = shared.options.devices if device is None else (device.removeprefix("device-"),)
+        with options_of(shared, checks=checks, devices=devices):
+            found = self._checked(shared)
+        for check in found:
+            label = device if check.name == "device" and device is not None else check.name
+            self._results[label] = dataclasses.replace(check, name=label)
+
+    def _checked(self, shared: Runner) -> tuple[CheckResult, ...]:
+        from exportlint.checks.isolation.client import ServerError
+        from exportlint.checks.runner import LoadError
+
+        words = UNTOLD
+        if self.named is not None and shared.options.isolation != "fork":
+            try:
+                named = dataclasses.replace(self.named, target=_from_here(self.named.target), expected={})
+                return shared.check_named(named, also=self._conftests()).checks
+            except (LoadError, ServerError) as error:
+                words = str(error)
+        if self.case is not None:  # what cannot be loaded by name is here all the same
+            require()
+            return shared.check_object(dataclasses.replace(self.case, expected_failures={}), self.id).checks
+        return tuple(CheckResult(name=n, outcome="errored", reason=words) for n in shared.options.checks)
+
+    def _conftests(self) -> tuple[str, ...]:
+        """The conftest files that count for the case, since they may change what its module does."""
+        if self.named is None or not self.named.target.endswith(".py"):
+            return ()
+        folders = {str(folder) for folder in Path(self.named.target).parents}
+        plugins = self.config.pluginmanager.get_plugins()
+        files = {os.path.realpath(file) for p in plugins if (file := getattr(p, "__file__", None))}
+        return tuple(sorted(f for f in files if Path(f).name == "conftest.py" and str(Path(f).parent) in folders))
+
+
+def _from_here(target: str) -> str:
+    """The target relative to the working directory, so that kept verdicts hold in another checkout."""
+    path = Path(target)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return target
+
+
+SHARED = pytest.StashKey[dict[str, SharedCase]]()
+
+
+def shared_case(
+    config: pytest.Config,
+    id_: str,
+    case: ModelCase | None = None,
+    named: NamedCase | None = None,
+) -> SharedCase:
+    """The case of this id, the same object for all items that ask for it."""
+    known = config.stash.setdefault(SHARED, {})
+    if id_ not in known:
+        known[id_] = SharedCase(config, id_, case, named)
+    return known[id_]
+
+
+def shared_cases(config: pytest.Config) -> Iterable[SharedCase]:
+    """All cases of which items were collected."""
+    return config.stash.get(SHARED, {}).values()
+
+
+@contextlib.contextmanager
+def options_of(shared: Runner, **changes: object) -> Iterator[None]:
+    """Other options of the runner for a while."""
+    of_session = shared.options
+    shared.options = dataclasses.replace(of_session, **changes)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        shared.options = of_session

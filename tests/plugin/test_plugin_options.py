@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from pytest_exportlint import options
 
@@ -27,7 +29,7 @@ def test_names_and_defaults_are_those_of_the_checks():
 
 
 def test_defaults(pytester):
-    assert read(pytester) == options.DEFAULTS
+    assert read(pytester) == dataclasses.replace(options.DEFAULTS, cache=pytester.path / options.CACHE)
 
 
 def test_values(pytester):
@@ -38,7 +40,11 @@ def test_values(pytester):
         "--export-timeout=1.5",
         "--export-isolation=none",
     )
-    assert read(pytester, *given) == options.Settings(("capture", "shapes"), 0, ("second", "meta"), 1.5, "none")
+    settings = read(pytester, *given, "--export-no-cache")
+    assert settings == options.Settings(
+        checks=("capture", "shapes"), examples=0, devices=("second", "meta"), timeout=1.5, isolation="none"
+    )
+    assert settings.labels == ("capture", "shapes")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import ctypes
 import faulthandler
 import importlib
 import json
+import logging
 import os
 import resource
 import signal
@@ -18,7 +19,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from exportlint.checks.isolation.job import Emit, Limits, Message
 
@@ -47,7 +48,7 @@ def redirect_output(fd: int) -> None:
     os.dup2(null, 0)
     os.dup2(fd, 1)
     os.dup2(fd, 2)
-    for stream in (sys.stdout, sys.stderr):  # a file of pytest's, maybe, which handlers of torch's loggers write to
+    for stream in {sys.stdout, sys.stderr, *_logged_to()}:  # files of pytest's, maybe
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(fd, stream.fileno())
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -56,6 +57,15 @@ def redirect_output(fd: int) -> None:
     # The parent, and the kernel at the CPU limit, ask for the stack before the end.
     faulthandler.register(signal.SIGQUIT, file=2, chain=True)
     faulthandler.register(signal.SIGXCPU, file=2, chain=True)
+
+
+def _logged_to() -> Iterator[Any]:
+    """The streams that handlers of loggers write to, such as torch's: what was stderr when they were made."""
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    for logger in loggers:
+        for handler in getattr(logger, "handlers", ()):
+            if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+                yield handler.stream
 
 
 def limit_memory(limits: Limits) -> None:

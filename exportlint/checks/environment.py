@@ -1,0 +1,43 @@
+"""What a run was made with, as reports say it."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+from typing import TYPE_CHECKING
+
+from exportlint._version import __version__
+from exportlint.findings import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def environment(
+    *, checks: Sequence[str], devices: Sequence[str], examples: int, isolation: str, notes: Iterable[str] = ()
+) -> Environment:
+    """The environment of a run that was asked for these.
+
+    Args:
+        checks: Names of the checks.
+        devices: Devices for the check ``device``.
+        examples: Calls that hypothesis draws for each case.
+        isolation: Where checks were to run.
+        notes: What else there is to say of how they ran.
+    """
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = None
+    return Environment(
+        exportlint=__version__,
+        python=platform.python_version(),
+        torch=torch,
+        platform=platform.platform(),
+        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        isolation="; ".join([isolation, *notes]),
+        devices=tuple(devices),
+        checks=tuple(checks),
+        examples=examples,
+    )

@@ -1,0 +1,153 @@
+"""Settings of a project: the table ``[tool.exportlint]`` of ``pyproject.toml``, or the file ``exportlint.toml``.
+
+The nearest file upwards wins. Mistakes are errors of one line that name the file and the line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class ConfigError(ValueError):
+    """A configuration means nothing; the message is one line, fit for a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a configuration file.
+
+    Attributes:
+        file: The file; ``None`` where there is no configuration.
+        name: Its name, as it stands between brackets.
+        values: What it holds.
+        text: The text of the whole file.
+    """
+
+    file: Path | None
+    name: str
+    values: dict[str, Any]
+    text: str = ""
+
+    def table(self, key: str) -> Table:
+        """The table inside of this one; empty where there is none.
+
+        Raises:
+            ConfigError: When it is something else.
+        """
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"must be a table, not {_kind(value)}")
+        return Table(self.file, f"{self.name}.{key}".lstrip("."), value, self.text)
+
+    def only(self, known: Iterable[str]) -> None:
+        """Refuse keys that mean nothing.
+
+        Raises:
+            ConfigError: For the first, with the nearest that is known.
+        """
+        names = sorted(known)
+        for key in self.values:
+            if key not in names:
+                near = difflib.get_close_matches(key, names, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+                raise self.error(key, f"is not known; {hint}")
+
+    def get(self, key: str, kind: type | tuple[type, ...], words: str) -> Any:
+        """The value of a key, or ``None``.
+
+        Args:
+            key: The key.
+            kind: What the value must be.
+            words: The same in words.
+
+        Raises:
+            ConfigError: When it is of another kind.
+        """
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, kind) or (isinstance(value, bool) and bool not in _kinds(kind)):
+            raise self.error(key, f"must be {words}, not {_kind(value)}")
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings, or ``None``.
+
+        Raises:
+            ConfigError: When it is something else.
+        """
+        value = self.get(key, list, "a list of strings")
+        if value is not None and not all(isinstance(item, str) for item in value):
+            raise self.error(key, "must be a list of strings")
+        return None if value is None else tuple(value)
+
+    def error(self, key: str, words: str) -> ConfigError:
+        """An error about a key, at its line."""
+        return ConfigError(f"{self._place(key)}: {key} in [{self.name}] {words}")
+
+    def _place(self, key: str) -> str:
+        """The file, with the first line after the head of the table that begins with the key."""
+        inside = False
+        for number, line in enumerate(self.text.splitlines(), 1):
+            head = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
+            if head is not None:
+                inside = head[1].replace('"', "") == self.name
+                if head[1].replace('"', "") == f"{self.name}.{key}":
+                    return f"{self.file}:{number}"
+            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+                return f"{self.file}:{number}"
+        return str(self.file)
+
+
+def _kinds(kind: type | tuple[type, ...]) -> tuple[type, ...]:
+    return kind if isinstance(kind, tuple) else (kind,)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a table", list: "a list", str: "a string", bool: "a truth value"}
+    return names.get(type(value), f"{value!r}")
+
+
+def read(folder: Path) -> Table:
+    """The configuration that holds for a folder: the nearest upwards, empty where there is none.
+
+    Raises:
+        ConfigError: When a file cannot be read, or is no TOML.
+    """
+    for parent in (folder, *folder.parents):
+        for file, path in ((parent / "exportlint.toml", ()), (parent / "pyproject.toml", ("tool", "exportlint"))):
+            if file.is_file():
+                found = _table(file, path)
+                if found is not None:
+                    return found
+    return Table(None, "tool.exportlint", {})
+
+
+def _table(file: Path, path: tuple[str, ...]) -> Table | None:
+    """The table at this path in a file; ``None`` where it holds none."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
+    if path and path[-1] not in text:
+        return None
+    try:
+        values: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is no TOML: {error}") from error
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return Table(file, ".".join(path), values, text) if isinstance(values, dict) else None

@@ -1,0 +1,155 @@
+"""``--export-observe``: the calls that tests make become cases, which are checked once all tests have run.
+
+Their results are reported as tests of their own, ``export-observe::CLASS[CHECK]``; the tests stay as they are. With
+xdist each worker checks what it observed, and the controller reports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from exportlint.findings import RED, CaseResult, CheckResult
+from pytest_exportlint import options, session
+from pytest_exportlint.expectations import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from exportlint.checks.observed import Observation
+
+NODE = "export-observe"
+WORKER_CASES = "exportlint_observed"
+
+
+class Observer:
+    """Observes the tests of a session, or of a worker of xdist."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.settings = config.stash[options.KEY]
+        self.reported: dict[str, int] = {}
+        self._observation: Observation | None = None
+        self._why_not: str | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Observe a test, from its setup to its teardown, once torch is there."""
+        if "torch" in sys.modules and self._why_not is None:
+            self._observe(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            if self._observation is not None:
+                self._observation.stop()
+
+    def _observe(self, nodeid: str) -> None:
+        if self._observation is None:
+            from exportlint.checks.observed import Observation
+            from exportlint.torch_hooks import modes
+
+            self._why_not = modes.why_not()
+            if self._why_not is not None:
+                return
+            self._observation = Observation(self.settings.observe or (), self.settings.observe_limit)
+        self._observation.where = nodeid
+        self._observation.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Check what was observed when the last test is over."""
+        done = yield
+        if self._observation is not None and not session.config.option.collectonly:
+            found = self._checked(self._observation)
+            output = getattr(self.config, "workeroutput", None)
+            if output is not None:
+                from pytest_exportlint import wire
+
+                output[WORKER_CASES] = wire.plain(found)
+            else:
+                self._report(session, found)
+        return done
+
+    def _checked(self, observation: Observation) -> list[CaseResult]:
+        from exportlint.checks.requirements import MissingRequirementError
+
+        found = []
+        for where, case in observation.cases():
+            try:
+                session.require()
+                found.append(session.runner(self.config).check_object(case, where))
+            except MissingRequirementError as error:
+                checks = (CheckResult(name="capture", outcome="not_checked", reason=str(error)),)
+                found.append(CaseResult(name=case.name, target=where, checks=checks))
+        notes = session.runner(self.config).notes if found else []
+        notes += [f"not observed: {words} ({number} calls)" for words, number in observation.left_out.items()]
+        return found
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """Report what a worker of xdist observed."""
+        from pytest_exportlint import wire
+
+        cases = list(wire.parsed(getattr(node, "workeroutput", {}).get(WORKER_CASES, ())))
+        controller = self.config.pluginmanager.get_plugin("dsession")
+        if cases and controller is not None:
+            self._report(controller._session, cases)
+
+    def _report(self, session_node: pytest.Session, cases: Iterable[CaseResult]) -> None:
+        """One report of a test for each check."""
+        for case in cases:
+            number = self.reported[case.name] = self.reported.get(case.name, 0) + 1
+            name = case.name if number == 1 else f"{case.name}@{number}"
+            marked = self._marked(case, f"{NODE}::{name}")
+            session_node.testscollected += len(marked.checks)
+            for check in marked.checks:
+                self._report_check(marked, check, f"{NODE}::{name}[{check.name}]")
+
+    def _marked(self, case: CaseResult, id_: str) -> CaseResult:
+        """The results with what is expected of them."""
+        from exportlint.checks.results import with_expectations
+
+        found = [expected for expected in self.settings.expected if expected.about(id_)]
+        known = {c.name: reason for c in case.checks if (reason := reasons(found, c.name)) is not None}
+        return CaseResult(name=case.name, target=case.target, checks=with_expectations(case.checks, known))
+
+    def _report_check(self, case: CaseResult, check: CheckResult, nodeid: str) -> None:
+        from pytest_exportlint import wire
+
+        location = (NODE, None, nodeid.partition("::")[2])
+        hook = self.config.hook
+        hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
+        for when in ("setup", "call", "teardown"):
+            report = _of_phase(nodeid, location, when)
+            if when == "call":
+                self._tell(report, CaseResult(name=case.name, target=case.target, checks=(check,)))
+                wire.attach(report, [CaseResult(name=case.name, target=case.target, checks=(check,))])
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=nodeid, location=location)
+
+    def _tell(self, report: pytest.TestReport, result: CaseResult) -> None:
+        """Put the outcome of a check into the report of a test."""
+        from pytest_exportlint import messages
+
+        (check,) = result.checks
+        report.duration = check.seconds
+        if check.red:
+            report.outcome = "failed"
+            report.longrepr = messages.failure(result, stack=self.config.get_verbosity() >= 2)
+            report.longrepr += f"\n\ncalled by {result.target}"
+        elif check.expected is not None and check.outcome in RED:
+            report.outcome, report.wasxfail = "skipped", check.expected
+        elif check.outcome == "not_checked":
+            report.outcome = "skipped"
+            report.longrepr = (NODE, 0, f"Skipped: not checked: {check.reason}")
+        remarks = messages.remarks(result, ())
+        if remarks:
+            report.sections.append(("Captured exportlint call", remarks))
+
+
+def _of_phase(nodeid: str, location: tuple[str, int | None, str], when: Any) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=nodeid, location=location, keywords={}, outcome="passed", longrepr=None, when=when, duration=0.0
+    )

@@ -1,0 +1,195 @@
+"""What a session says at its end: the table of cases, the slowest checks, what was not checked; and its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from exportlint.findings import CaseResult, CheckResult, Readiness
+from pytest_exportlint import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from _pytest.terminal import TerminalReporter
+
+SLOWEST = 5
+MOST_UNCHECKED = 20
+WORKER_UNMATCHED = "exportlint_unmatched"
+WORKER_NOTES = "exportlint_notes"
+
+
+class Summary:
+    """Collects the results of the session, of all workers of xdist where there are any."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.settings = config.stash[options.KEY]
+        self.cases: dict[tuple[str, str], dict[str, CheckResult]] = {}
+        self.unmatched: list[str] = []
+        self.notes: dict[str, None] = {}
+        self.trouble: list[str] = []
+        self.written: list[str] = []
+
+    def add(self, case: CaseResult) -> None:
+        """Take note of a result; of a check that was run twice, the later counts."""
+        self.cases.setdefault((case.target, case.name), {}).update({check.name: check for check in case.checks})
+
+    def readiness(self) -> Readiness:
+        """All results in one."""
+        from exportlint.checks.environment import environment
+        from exportlint.findings import CHECKS
+
+        settings = self.settings
+        asked = environment(
+            checks=settings.labels if len(settings.devices) > 1 else settings.checks,
+            devices=settings.devices,
+            examples=settings.examples,
+            isolation=settings.isolation,
+            notes=self.notes,
+        )
+        cases = []
+        for (target, name), checks in self.cases.items():
+            ordered = sorted(checks.values(), key=lambda check: _rank(check.name, CHECKS))
+            if len(settings.devices) == 1:
+                ordered = [_plainly_named(check) for check in ordered]
+            cases.append(CaseResult(name=name, target=target, checks=tuple(ordered)))
+        return Readiness(environment=asked, cases=tuple(cases))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Look which expected failures are about no case; where a part was selected, that says nothing."""
+        if not self.settings.expected or session.config.args_source == pytest.Config.ArgsSource.ARGS:
+            return
+        if session.config.option.keyword or session.config.option.markexpr or self.settings.models:
+            return
+        from pytest_exportlint.session import shared_cases
+
+        ids = [shared.id for shared in shared_cases(session.config)]
+        self.unmatched = [
+            f"{expected.place}: expected-failures: {expected.case} is no case"
+            for expected in self.settings.expected
+            if not any(expected.about(id_) for id_ in ids)
+        ]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the results that came with a test."""
+        from pytest_exportlint import wire
+
+        if hasattr(report, wire.ATTRIBUTE):
+            for case in wire.cases_of(report):
+                self.add(case)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """Take what a worker of xdist says at its end."""
+        said = getattr(node, "workeroutput", {})
+        self.unmatched += [words for words in said.get(WORKER_UNMATCHED, ()) if words not in self.unmatched]
+        self.notes.update(dict.fromkeys(said.get(WORKER_NOTES, ())))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the reports; a session that is else green fails for an expectation about nothing."""
+        from pytest_exportlint.session import RUNNER
+
+        made = self.config.stash.get(RUNNER, None)
+        self.notes.update(dict.fromkeys(made.notes if made is not None else ()))
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            output[WORKER_UNMATCHED], output[WORKER_NOTES] = self.unmatched, list(self.notes)
+            return
+        if self.settings.reports:
+            self._write()
+        if (self.unmatched or self.trouble) and session.exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _write(self) -> None:
+        from exportlint import report
+
+        for path in self.settings.reports:
+            try:
+                report.write(self.readiness(), path)
+                self.written.append(str(path))
+            except OSError as error:
+                self.trouble.append(f"{path} cannot be written: {error.strerror or error}")
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Show what was found out."""
+        if not (self.cases or self.unmatched or self.trouble or self.written):
+            return
+        terminalreporter.section("export readiness")
+        if self.cases:
+            readiness = self.readiness()
+            terminalreporter.write(_table(readiness, terminalreporter))
+            for line in _lines(readiness):
+                terminalreporter.write_line(line)
+        for words in (*self.notes, *self.unmatched, *self.trouble):
+            terminalreporter.write_line(words, **({"red": True} if words not in self.notes else {}))
+        for path in self.written:
+            terminalreporter.write_line(f"wrote {path}")
+        if self.settings.github:
+            from pytest_exportlint import github
+
+            for line in github.commands(self.readiness()):
+                terminalreporter.write_line(line)
+
+
+def _rank(name: str, known: tuple[str, ...]) -> tuple[int, str]:
+    check = name.rpartition(".")[2].partition("-")[0]
+    return known.index(check) if check in known else len(known), name
+
+
+def _plainly_named(check: CheckResult) -> CheckResult:
+    return dataclasses.replace(check, name="device") if check.name.startswith("device-") else check
+
+
+def _table(readiness: Readiness, terminal: TerminalReporter) -> str:
+    """The table of the terminal report, as wide as pytest's own output."""
+    from rich.console import Console
+
+    from exportlint.report.terminal import render_table
+
+    writer = terminal._tw
+    file = io.StringIO()
+    render_table(
+        readiness,
+        Console(file=file, width=writer.fullwidth, force_terminal=writer.hasmarkup, no_color=not writer.hasmarkup),
+    )
+    return file.getvalue()
+
+
+def _lines(readiness: Readiness) -> Iterator[str]:
+    """The slowest checks, how many verdicts were kept, and what was not checked."""
+    from exportlint.report.text import counted, one_line, visible
+
+    checks = [(case, check) for case in readiness.cases for check in case.checks]
+    slow = sorted((pair for pair in checks if not pair[1].cached), key=lambda pair: -pair[1].seconds)[:SLOWEST]
+    if slow:
+        yield "slowest: " + ", ".join(
+            f"{one_line(visible(case.name), 60)} {check.name} {check.seconds:.1f} s" for case, check in slow
+        )
+    kept = sum(check.cached for _, check in checks)
+    yield f"{counted(kept, 'verdict')} of {len(checks)} kept from an earlier run"
+    yield from _unchecked(checks)
+
+
+def _unchecked(checks: Iterable[tuple[CaseResult, CheckResult]]) -> Iterator[str]:
+    """What was not checked, by reason."""
+    from exportlint.report.text import one_line, visible
+
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for case, check in checks:
+        if check.outcome == "not_checked":
+            reasons.setdefault((check.name, check.reason or "no reason is known"), []).append(case.name)
+    for number, ((name, reason), cases) in enumerate(reasons.items()):
+        if number == MOST_UNCHECKED:
+            yield f"not checked: {len(reasons) - number} more reasons"
+            return
+        names = ", ".join(cases[:3]) + (f" and {len(cases) - 3} more" if len(cases) > 3 else "")
+        yield f"not checked: {name} of {one_line(visible(names), 120)}: {one_line(visible(reason), 200)}"
