@@ -90,7 +90,9 @@ def _exported(ctx: Context, report: Report, where: Elsewhere, expected: list[tor
     ctx.stage(f"run of the program that was {how}")
     trouble = _trouble(ctx, where, expected, program)
     if trouble is None:
-        device_saved.keep(ctx, report, program, how, expected, where.device_type)
+        message = f"the program that was {how} fails there once it is saved and loaded in another process"
+        suspect = blame.finding("EXP701", message, ctx.head(), outcome="unportable")
+        device_saved.keep(ctx, report, program, how, expected, where.device_type, suspect)
         return True
     message = f"the program that was {how} {trouble.what}"
     if not trouble.certain:
@@ -156,7 +158,9 @@ def _moved(
         return
     trouble = _trouble(ctx, where, expected, moved)
     if trouble is None:
-        device_saved.keep(ctx, report, moved, f"moved to {where.name}", expected, where.device_type)
+        message = f"{how} fails there once it is saved and loaded in another process"
+        suspect = blame.finding("EXP205", message, ctx.head(), outcome="fine", rewrite=_EXPORT_THERE)
+        device_saved.keep(ctx, report, moved, f"moved to {where.name}", expected, where.device_type, suspect)
         return
     places: list[Place | None] = [place for _, place in left_behind(moved)]
     _advise(ctx, report, f"{how} {trouble.what}", places or [trouble.place], trouble.evidence, good=good)

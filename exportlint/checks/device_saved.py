@@ -10,8 +10,11 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from exportlint import blame
 from exportlint.checks.loader import ELSEWHERE, SECOND
+from exportlint.findings import Finding
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +32,7 @@ def keep(
     how: str,
     expected: list[torch.Tensor],
     device: str = SECOND,
+    suspect: Finding | None = None,
 ) -> None:
     """Save a program of another device; where torch cannot, the report says so.
 
@@ -39,6 +43,7 @@ def keep(
         how: How it came to the device, in words.
         expected: What the eager model returns there, as tensors of the CPU.
         device: The device.
+        suspect: The finding if the program fails in the other process; a note where there is none.
     """
     import torch
 
@@ -53,7 +58,8 @@ def keep(
             raise MemoryError from error
         report.notes.append(f"the program, {how}, cannot be saved: {blame.words(error)}")
         return
-    report.saved.append({"file": file, "how": how, "device": device, "expected": expected})
+    found = None if suspect is None else msgspec.to_builtins(suspect)
+    report.saved.append({"file": file, "how": how, "device": device, "expected": expected, "suspect": found})
 
 
 def record(ctx: Context, report: Report) -> None:
@@ -81,7 +87,7 @@ def not_loaded(first: CheckResult) -> CheckResult:
 
 
 def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> CheckResult:
-    """The result of both halves: what went wrong is a note, as for the run inside the check.
+    """The result of both halves: what went wrong is the finding that was kept for it, else a note.
 
     Args:
         first: The result of the first half.
@@ -90,12 +96,32 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
     """
     if loaded is None:
         return dataclasses.replace(first, notes=(*first.notes, f"the process that loads the saved programs {ending}"))
+    wrong = {how: said for how, said in loaded.items() if said["error"] is not None}
+    findings = tuple(_found(said) for said in wrong.values() if said.get("suspect") is not None)
     troubles = [
         f"the program, {how}, fails once it is saved and loaded in another process: {said['step']}: {said['error']}"
-        for how, said in loaded.items()
-        if said["error"] is not None
+        for how, said in wrong.items()
+        if said.get("suspect") is None
     ]
-    reason, right = first.reason, len(loaded) - len(troubles)
+    first = _with(first, findings)
+    reason, right = first.reason, len(loaded) - len(wrong)
     if first.outcome == "passed" and reason is None and right:
         reason = f"{right} program{'s' * (right > 1)} rerun"
     return dataclasses.replace(first, reason=reason, notes=(*first.notes, *troubles))
+
+
+def _found(said: dict[str, Any]) -> Finding:
+    """The finding for a program that failed: it cannot be loaded, or it does something else than before."""
+    suspect = msgspec.convert(said["suspect"], Finding)
+    rule = "EXP004" if suspect.rule == "EXP701" and said["step"] != "load" else suspect.rule
+    return dataclasses.replace(suspect, rule=rule, evidence=f"{said['step']}: {said['error']}")
+
+
+def _with(first: CheckResult, findings: tuple[Finding, ...]) -> CheckResult:
+    """The result with further findings; one above advice makes it failed."""
+    all_of_them = (*first.findings, *findings)
+    alarm = next((finding for finding in findings if finding.severity != "info"), None)
+    if alarm is None or first.outcome == "failed":
+        return dataclasses.replace(first, findings=all_of_them)
+    reason = f"{alarm.place}: {alarm.message}"
+    return dataclasses.replace(first, outcome="failed", reason=reason, findings=all_of_them)

@@ -101,7 +101,11 @@ def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
     emit({"stage": "load"})
     known = torch.load(Path(folder) / ELSEWHERE, weights_only=True)
     _stand_ins(known)
-    emit({"loaded": {p["how"]: _run(Path(folder) / p["file"], {**known, **p}) for p in known["programs"]}})
+    loaded = {
+        program["how"]: {**_run(Path(folder) / program["file"], {**known, **program}), "suspect": program["suspect"]}
+        for program in known["programs"]
+    }
+    emit({"loaded": loaded})
 
 
 def _leave_the_source() -> None:

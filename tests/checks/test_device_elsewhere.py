@@ -13,7 +13,7 @@ from device_kinds import load, model
 from forking import in_fork
 from torch.export.passes import move_to_device_pass
 
-from exportlint.checks import device, device_elsewhere
+from exportlint.checks import device, device_elsewhere, device_saved, loader
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.device_places import KNOWN, Elsewhere
 from exportlint.checks.device_programs import unmovable
@@ -267,3 +267,48 @@ def test_a_model_that_cannot_be_moved_there_is_not_checked(tmp_path):
     assert unchecked.startswith(
         "second: the model and its inputs cannot be moved there: NotImplementedError: Cannot copy"
     )
+
+
+def saved_and_loaded(case, folder, change=lambda _: None):
+    """What is said of programs that were kept, changed, and loaded in another process."""
+
+    def run():
+        report = Report()
+        ctx = Context(case, Settings(("device",), workdir=str(folder)), lambda _: None)
+        device_elsewhere.run_on(ctx, report, Elsewhere("cpu", "cpu", numbers=True))
+        assert [program["how"] for program in report.saved] == ["exported on cpu", "moved to cpu"]
+        change(report.saved)
+        device_saved.record(ctx, report)
+        heard = {}
+        loader.job_elsewhere(heard.update, str(folder))
+        result = device_saved.conclude(report.result(), heard["loaded"], "ended")
+        findings = [(f.rule, f.severity, f.line, f.message, f.evidence) for f in result.findings]
+        return result.outcome, result.reason, findings, list(result.notes)
+
+    return in_fork(run)
+
+
+def test_kept_programs_are_loaded_in_another_process(tmp_path):
+    assert saved_and_loaded(load(FOLLOWS, tmp_path, "follows"), tmp_path) == ["passed", "2 programs rerun", [], []]
+
+
+def test_a_program_that_differs_once_it_is_loaded_is_a_finding(tmp_path):
+    def change(saved):
+        saved[0]["expected"] = [tensor + 1 for tensor in saved[0]["expected"]]
+
+    outcome, reason, findings, notes = saved_and_loaded(load(FOLLOWS, tmp_path, "follows"), tmp_path, change)
+    message = "the program that was exported on cpu fails there once it is saved and loaded in another process"
+    assert [finding[:4] for finding in findings] == [["EXP004", "warning", 7, message]]
+    assert findings[0][4].startswith("compare: output[0]: 8 of 8 values differ")
+    assert (outcome, reason.partition(": ")[2], notes) == ("failed", message, [])
+
+
+def test_a_program_that_cannot_be_loaded_is_a_finding_and_advice_for_the_moved_one(tmp_path):
+    def change(saved):
+        for program in saved:
+            (tmp_path / program["file"]).write_bytes(b"no program")
+
+    outcome, _, findings, _ = saved_and_loaded(load(FOLLOWS, tmp_path, "follows"), tmp_path, change)
+    assert [finding[:3] for finding in findings] == [["EXP701", "warning", 7], ["EXP205", "info", 7]]
+    assert all(evidence.startswith("load: ") for *_, evidence in findings)
+    assert outcome == "failed"
