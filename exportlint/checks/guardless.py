@@ -7,6 +7,9 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
+
+from exportlint.shapes import strategies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.trials import FaultError, Subject
+    from exportlint.shapes.strategies import Space
 
 
 def _reloaded(program: ExportedProgram) -> torch.nn.Module:
@@ -39,15 +43,20 @@ class Guardless:
         self._subject = subject
         self._made: dict[str, torch.nn.Module | None] = {}
 
-    def judge(self, fault: FaultError) -> None:
-        """Write into a fault what happens to its call where nothing refuses it."""
+    def judge(self, fault: FaultError, space: Space) -> None:
+        """Write into a fault what happens to a call of its sizes where nothing refuses it."""
         if fault.outcome != "specialises" or fault.guard is None:
             return
+        inputs = fault.trial.inputs
+        if fault.trial.recipes:  # the smallest contents are zeros, which hide a wrong factor
+            flat = pytree.tree_leaves(inputs)
+            shapes = {leaf.index: tuple(flat[leaf.index].shape) for leaf in space.contract.leaves}
+            inputs = space.call(shapes, lambda kinds, layouts: strategies.plain(0, kinds, layouts)).inputs
         try:
-            expected = self._subject.eager(fault.trial.inputs)
+            expected = self._subject.eager(inputs)
         except Exception:
             return
-        wrong = {name: said for name in FORMS if (said := self._answer(name, fault.trial.inputs, expected))}
+        wrong = {name: said for name in FORMS if (said := self._answer(name, inputs, expected))}
         if wrong:
             said = next(iter(wrong.values()))
             fault.silent = f"; answered without a word, and wrongly, after {', '.join(wrong)}: {said}"

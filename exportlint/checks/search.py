@@ -59,14 +59,14 @@ class Search:
         """Look for faults; they are kept in the subject, each with its smallest call."""
         self._deadline = time.monotonic() + SECONDS
         self._second()
+        space = space_of(self.subject)
         if self.examples:
-            self._try_all()
+            self._try_all(space)
         guardless = Guardless(self.subject)
         for fault in self.subject.faults.values():
-            guardless.judge(fault)
+            guardless.judge(fault, space)
 
-    def _try_all(self) -> None:
-        space = space_of(self.subject)
+    def _try_all(self, space: Space) -> None:
         self._lowered(space)
         self._sides(space)
         self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))

@@ -73,9 +73,9 @@ def test_a_call_that_aborts_is_replayed_and_made_smaller(model, who, rule):
 @pytest.mark.slow
 def test_a_call_that_hangs_is_replayed(monkeypatch):
     monkeypatch.setattr(replay, "CPU_SECONDS", 1.0)
-    shapes = shapes_of(Hangs, "shapes", timeout=3.0)["shapes"]
+    shapes = shapes_of(Hangs, "shapes", timeout=8.0)["shapes"]
     assert shapes.outcome == "timed_out"
-    assert shapes.reason.startswith("the eager model does not end in a call inside the contract: x of shape [6, 3]")
+    assert shapes.reason.startswith("the eager model does not end in a call inside the contract: x of shape [")
 
 
 def test_a_journal_is_read_back(tmp_path):

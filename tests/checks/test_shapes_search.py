@@ -1,0 +1,248 @@
+"""What the check ``shapes`` looks for, on small models, in this process."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from commands import marked
+from hypothesis import settings
+from hypothesis.database import InMemoryExampleDatabase
+from torch import nn
+from torch.export import Dim
+
+from exportlint import ModelCase
+from exportlint.checks import capture, search, shapes
+from exportlint.checks.context import Context, Settings
+from exportlint.checks.search import OfCase
+
+HERE = Path(__file__)
+X = torch.randn(4, 6)
+FREE = {"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}}
+
+
+def check(forward, args=(X,), examples=12, module=shapes, **settings):
+    model = type(forward.__name__.title(), (nn.Module,), {"forward": forward})
+    context = Context(ModelCase(model, args, **settings), Settings((), examples), lambda _: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return module.run(context)
+
+
+def lines(result):
+    return [f.line for f in result.findings if f.counts]
+
+
+def product(self, x):
+    if x.shape[0] * x.shape[1] <= 100:  # at: product
+        return x * 2
+    return x
+
+
+def even(self, x):
+    if x.shape[0] % 2 == 0:  # at: even
+        return x * 2
+    return x
+
+
+def sliced(self, x):
+    return x[:, :64] * 2  # at: slice
+
+
+@pytest.mark.parametrize(
+    ("forward", "mark", "change"),
+    [(product, "product", "condition on the sizes"), (even, "even", "Pad to a multiple"), (sliced, "slice", "slice")],
+)
+def test_a_guard_that_narrows_is_found_however_far_away_its_other_side(forward, mark, change):
+    found = check(forward, dynamic_shapes=FREE, examples=4)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
+    assert change in found.findings[0].rewrite
+
+
+@pytest.mark.parametrize(("forward", "silent"), [(product, True), (even, True), (sliced, False)])
+def test_forms_without_guards_that_answer_wrongly_are_named(forward, silent):
+    """Ranges are checked in every form; torch drops the other guards where it unflattens, or is told to."""
+    evidence = check(forward, dynamic_shapes=FREE).findings[0].evidence
+    words = "answered without a word, and wrongly, after module(check_guards=False), torch.export.unflatten: "
+    assert (words in evidence) == silent
+
+
+def test_asked_and_granted_are_told_with_the_line():
+    notes = check(sliced, dynamic_shapes={"x": {1: Dim("n", min=2, max=63)}}).notes
+    assert not any("granted" in note for note in notes)
+    notes = check(sliced, dynamic_shapes=FREE).notes
+    assert any(
+        note.startswith("x.shape[1]: asked from 2, granted from 2 to 63 (")
+        and f"{HERE.name}:{marked(HERE, 'slice')}" in note
+        for note in notes
+    )
+
+
+def strict_about_length(self, x):
+    if x.shape[1] > 32:
+        raise ValueError("too long")
+    return x * 2
+
+
+def test_a_bound_that_the_model_has_itself_is_no_finding():
+    found = check(strict_about_length, dynamic_shapes=FREE)
+    assert (found.outcome, lines(found)) == ("passed", [])
+    assert any(
+        "granted from 2 to 32" in n and n.endswith("; the model itself refuses other sizes") for n in found.notes
+    )
+
+
+def linear(self, x):
+    return x @ torch.ones(6, 2)
+
+
+def pins(self, x):
+    return x + torch.ones(x.shape[0], int(x.shape[1]))  # at: pins
+
+
+def test_a_hint_at_a_dimension_that_cannot_vary_is_advice():
+    auto = {"x": {0: Dim.AUTO, 1: Dim.AUTO}}
+    convenient = check(linear, dynamic_shapes=auto)
+    assert (convenient.outcome, lines(convenient)) == ("passed", [])
+    assert "x.shape[1] should be dynamic and became the constant 6" in [f.message for f in convenient.findings]
+    assert lines(check(pins, dynamic_shapes=auto)) == [marked(HERE, "pins")]
+
+
+def single(self, x):
+    if x.shape[0] == 1:  # at: single
+        return x * 10
+    return x
+
+
+def test_a_size_of_one_that_torch_assumes_not_to_happen():
+    found = check(single, dynamic_shapes=FREE)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "single")])
+    assert found.findings[0].severity == "error"
+    found = check(single, (X[:1],), inputs2=(X,), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert "since torch takes a size of 0 or 1 in the example for a constant" in found.findings[0].message
+    assert found.findings[0].rewrite == "Export from an example in which the size is 2 or more."
+
+
+def full_mask(self, x, mask):
+    if not torch.compiler.is_exporting() and mask.all():  # at: full mask
+        return x
+    return x * mask + 1
+
+
+def opposite(self, x):
+    if not torch.compiler.is_exporting() and x.sum() < 0:  # at: opposite
+        return x - 1
+    return x
+
+
+def test_values_that_go_another_way():
+    mask = torch.ones(4, 6, dtype=torch.bool)
+    mask[0, 5] = False
+    found = check(full_mask, (X, mask))
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "full mask")])
+    found = check(opposite, (X.abs() + 1,))
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "opposite")])
+
+
+def config(self, x):
+    if self.training:  # at: training
+        x = x * 2
+    if x.shape[0] > 1:  # at: rows
+        x = x + 1
+    return x
+
+
+def test_branches_that_were_never_taken_are_listed():
+    found = check(config, dynamic_shapes={"x": {0: Dim("n", min=2)}})
+    (note,) = [n for n in found.notes if n.startswith("branches that were taken one way only: ")]
+    assert f"{HERE.name}:{marked(HERE, 'training')} (always entered)" in note
+    assert f"{HERE.name}:{marked(HERE, 'rows')} (always entered)" in note
+
+
+def scaled(self, x, scale=2.0, mask=None):
+    return x * scale if mask is None else x * scale * mask
+
+
+def test_a_number_or_an_optional_argument_that_changes_is_refused_by_the_program():
+    found = check(
+        scaled,
+        (X,),
+        kwargs={"scale": 3.0, "mask": X > 0},
+        dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None, "mask": {0: Dim.AUTO}},
+    )
+    assert (found.outcome, lines(found)) == ("passed", [])
+
+
+def strided(self, x):
+    if not x.is_contiguous():  # at: strided
+        return x * 3
+    return x * 2
+
+
+def test_layouts_are_drawn():
+    found = check(strided, dynamic_shapes=FREE, examples=40)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "strided")])
+    assert any("transposed" in f.evidence or "expanded" in f.evidence for f in found.findings)
+
+
+def test_the_smallest_call_is_told_as_code_that_shows_the_failure():
+    found = check(product, dynamic_shapes=FREE)
+    (note,) = [n for n in found.notes if n.startswith("the smallest failing call: ")]
+    code = note.removeprefix("the smallest failing call: ")
+    program = torch.export.export(type("P", (nn.Module,), {"forward": product})(), (X,), dynamic_shapes=FREE).module()
+    with pytest.raises(AssertionError, match="Guard failed"):
+        eval(code, {"torch": torch, "model": program})
+
+
+def test_a_refused_export_is_told_what_would_be_accepted():
+    found = check(sliced, module=capture, dynamic_shapes={"x": {0: Dim("b"), 1: Dim("n")}})
+    assert found.outcome == "failed"
+    assert found.notes[0] == (
+        "dynamic_shapes that export (from torch.export import Dim): {'x': {0: Dim('b'), 1: Dim('n', max=63)}}"
+    )
+
+
+def test_a_maximum_that_costs_too_much_is_lowered_and_said_so(monkeypatch):
+    monkeypatch.setattr("exportlint.shapes.cost.memory_left", lambda: 4 * 1000 * 6 * 4 * 3)
+    found = check(doubled, dynamic_shapes={"x": {0: Dim("n", max=10_000_000)}}, examples=4)
+    (note,) = [n for n in found.notes if "was drawn up to" in n]
+    assert note.startswith("x.shape[0] was drawn up to ")
+    assert note.endswith(", not 10000000: larger calls take too much memory, or more than a second")
+
+
+def test_fixed_shapes_are_tried_with_other_values_but_are_not_checked():
+    found = check(doubled, (X,))
+    assert found.outcome == "not_checked"
+    assert found.reason == "no dimension is dynamic: dynamic_shapes and inputs2 are missing"
+
+
+def doubled(self, x):
+    return x * 2
+
+
+def test_failing_draws_are_remembered_for_their_case():
+    whole = InMemoryExampleDatabase()
+    one, other = OfCase(whole, "one"), OfCase(whole, "other")
+    one.save(b"key", b"value")
+    assert list(one.fetch(b"key")) == [b"value"]
+    assert list(other.fetch(b"key")) == []
+    one.delete(b"key", b"value")
+    assert list(one.fetch(b"key")) == []
+
+
+def test_draws_are_the_same_each_time_in_ci(monkeypatch):
+    class OfContext:
+        ctx = Context(ModelCase(nn.ReLU, name="relu"), Settings(()), lambda _: None)
+
+    profile = settings.get_current_profile_name()
+    settings.register_profile("with database", derandomize=False, database=InMemoryExampleDatabase())
+    settings.load_profile("with database")
+    try:
+        monkeypatch.delenv("CI", raising=False)
+        assert isinstance(search._memory(OfContext)["database"], OfCase)
+        monkeypatch.setenv("CI", "true")
+        assert search._memory(OfContext) == {"derandomize": True, "database": None}
+    finally:
+        settings.load_profile(profile)
