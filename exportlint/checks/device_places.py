@@ -77,7 +77,10 @@ def placed(model: torch.nn.Module, inputs: Inputs, where: Elsewhere) -> Iterator
     if where.name == "fake-cuda":
         from exportlint.devices.twin import fake_module
 
-        fakes, mode = fake_module(model, inputs, torch.device(where.device_type, 0))
+        try:
+            fakes, mode = fake_module(model, inputs, torch.device(where.device_type, 0))
+        except Exception as error:  # torch starts the device where there is one, which it cannot in every process
+            raise PlacementError from error
         with mode:
             yield fakes
         return

@@ -11,6 +11,7 @@ import torch
 import torch._dynamo  # here, so that not each forked child has to
 from device_kinds import load, model
 from forking import in_fork
+from torch._subclasses import fake_tensor
 from torch.export.passes import move_to_device_pass
 
 from exportlint.checks import device, device_elsewhere, device_saved, loader
@@ -52,11 +53,30 @@ def test_what_meta_cannot_run_is_not_checked(tmp_path):
     )
 
 
-def test_fake_cuda(tmp_path):
-    bad = in_fork(lambda: check(load(MISSING, tmp_path, "missing"), "fake-cuda"))
-    assert [(rule, line) for rule, _, _, line, _ in alarms(bad)] == [("EXP202", 8)]
-    good = in_fork(lambda: check(load(FOLLOWS, tmp_path, "follows"), "fake-cuda"))
-    assert (good["outcome"], alarms(good)) == ("passed", [])
+def test_fake_cuda(report, source):
+    """In processes of exportlint's own: where there is cuda, a fork of one that has asked for it cannot start it."""
+    head = "import torch\nfrom torch import nn\n\n"
+    tail = "\n\ndef build():\n    return M()\n\n\ndef inputs():\n    return (torch.ones(2, 4),)\n"
+    bad, good = (source(head + text + tail, name) for text, name in ((MISSING, "missing.py"), (FOLLOWS, "follows.py")))
+    ran = report(bad, good, "--checks", "device", "--devices", "fake-cuda")
+    found, clean = (case["checks"][0] for case in ran.data["cases"])
+    assert [(f["rule"], f["line"]) for f in found["findings"] if f["severity"] != "info"] == [("EXP202", 9)]
+    assert (clean["outcome"], [f for f in clean["findings"] if f["severity"] != "info"]) == ("passed", [])
+
+
+def test_where_the_device_cannot_be_started_it_is_not_checked(tmp_path):
+    words = "Cannot re-initialize CUDA in forked subprocess."
+
+    def run():
+        def refuse(_):
+            raise RuntimeError(words)
+
+        fake_tensor.init_gpu_context = refuse
+        return check(load(FOLLOWS, tmp_path, "follows"), "fake-cuda")
+
+    result = in_fork(run)
+    assert (result["outcome"], alarms(result)) == ("not_checked", [])
+    assert result["reason"] == f"fake-cuda: the model and its inputs cannot be moved there: RuntimeError: {words}"
 
 
 def test_a_device_that_is_not_there_is_not_checked(tmp_path):
