@@ -129,7 +129,7 @@ def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step
         elif not leaves.dtypes and _only_casts(node):
             keys[node] = keys[node.args[0]]
             steps.append(Step(keys[node], node, len(steps), cast=True))
-        elif base_name(node) in _LAYOUT and isinstance(node.args[0], torch.fx.Node):
+        elif (base_name(node) in _LAYOUT and isinstance(node.args[0], torch.fx.Node)) or _only_moves(node):
             keys[node] = keys[node.args[0]]
         else:
             keys[node] = hash((str(node.target), *leaves.arguments(node, keys)))
@@ -139,9 +139,23 @@ def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step
 
 def _only_casts(node: torch.fx.Node) -> bool:
     """Whether the node gives back its first argument, in float32 or bfloat16 as before."""
+    before, after = _cast_dtypes(node)
+    return before in _FLOATS and after in _FLOATS
+
+
+def _only_moves(node: torch.fx.Node) -> bool:
+    """Whether the node gives back its first argument in its dtype, on whatever device."""
+    before, after = _cast_dtypes(node)
+    return before is not None and before == after
+
+
+def _cast_dtypes(node: torch.fx.Node) -> tuple[torch.dtype | None, torch.dtype | None]:
+    """The dtypes of what a node that may cast gets and gives; none for other nodes."""
     source = node.args[0] if base_name(node) in _CASTS and node.args else None
-    values = [each.meta.get("val") for each in (node, source) if isinstance(each, torch.fx.Node)]
-    return len(values) == 2 and all(isinstance(value, torch.Tensor) and value.dtype in _FLOATS for value in values)
+    if not isinstance(source, torch.fx.Node):
+        return None, None
+    before, after = source.meta.get("val"), node.meta.get("val")
+    return getattr(before, "dtype", None), getattr(after, "dtype", None)
 
 
 def _live(graph: torch.fx.Graph) -> set[torch.fx.Node]:

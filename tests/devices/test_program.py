@@ -29,6 +29,18 @@ class LaidOut(nn.Module):
         return doubled.clone().sum(1) + torch.tensor([1.0, 2.0])
 
 
+class Moved(nn.Module):
+    def forward(self, x):
+        y = x.to("cpu") * 2
+        return y.sum(1) + torch.tensor([1.0, 2.0]).to(x.device)
+
+
+class Cast(nn.Module):
+    def forward(self, x):
+        y = (x * 2).to("cpu", torch.float64)
+        return y.sum(1).float() + torch.tensor([1.0, 2.0])
+
+
 class OtherNumber(nn.Module):
     def forward(self, x):
         y = x * 3  # number
@@ -66,6 +78,11 @@ def steps(model, dynamic=False):
     shapes = ({0: torch.export.Dim.DYNAMIC},) if dynamic else None
     with torch.no_grad():
         return canonical(torch.export.export(model, (torch.ones(2, 3),), dynamic_shapes=shapes))
+
+
+def test_moves_to_a_device_do_not_matter_and_casts_do():
+    assert unlike(steps(Plain()), steps(Moved())) is None
+    assert unlike(steps(Plain()), steps(Cast())) is not None
 
 
 def test_layout_names_and_dead_code_do_not_matter():
