@@ -96,9 +96,20 @@ def _verdict(
     ran = _ran(prediction, exercised)
     for observer in rule.observed_by if rule is not None and ran else ():
         check = by_name.get(observer.check)
+        if check is not None and _untried(prediction, check):
+            return "not_exercised", f"{check.name} could not try all that may happen there"
         if check is not None and check.outcome in TO_THE_END.get(check.name, BY_DEFAULT) and _held(observer, exercised):
             return "refuted", f"the line ran, and {check.name} saw nothing wrong there"
     return "not_exercised", None if ran else "the line did not run"
+
+
+def _untried(prediction: Finding, check: CheckResult) -> bool:
+    """Whether the check says of this rule, at the place, that it saw the cause and could not try what it may do."""
+    return any(
+        found.rule == prediction.rule and found.severity == "info" and not found.outcomes
+        for found in check.findings
+        if same_place(prediction, found)
+    )
 
 
 def _ran(prediction: Finding, exercised: Exercised) -> bool:

@@ -59,6 +59,19 @@ def test_a_line_that_did_not_run_is_not_exercised():
     assert verdict(finding(), check("capture", "passed"), exercised=ran(7)) == ("not_exercised", "the line did not run")
 
 
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (finding("EXP501", severity="info"), "not_exercised"),
+        (finding("EXP501", severity="info", outcomes={"export": "fine"}), "refuted"),
+        (finding("EXP503", severity="info"), "refuted"),
+        (finding("EXP501", severity="info", line=9), "refuted"),
+    ],
+)
+def test_what_a_check_saw_and_could_not_try_is_not_refuted(seen, expected):
+    assert verdict(finding("EXP501"), check("state", "passed", seen))[0] == expected
+
+
 def test_another_check_refutes_nothing():
     assert verdict(finding(), check("device", "passed"))[0] == "not_exercised"
 

@@ -69,6 +69,11 @@ class Slot:
         return self.kind in ("class attribute", "global")
 
     @property
+    def bare(self) -> bool:
+        """Whether the name alone may mean it in the source."""
+        return self.shared
+
+    @property
     def words(self) -> str:
         """How the source names it."""
         if self.kind == "global":

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import divergence, leftovers, uncaptured, writes
 from exportlint.checks.context import ModelError, call, fresh, mutates, seed_everything, unchanged
-from exportlint.checks.python_state import Slot, Snapshot, is_installed, python_modules, users_classes
+from exportlint.checks.python_state import Slot, Snapshot, is_installed, python_modules, slots, users_classes
 from exportlint.checks.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
 from exportlint.checks.switches import NO_CHANGE, SWITCHES, Change
 from exportlint.findings import SEVERITIES, CheckResult
@@ -42,6 +42,8 @@ NAME = "state"
 SCALE = 0.75  # of floating-point inputs in the other call: keeps signs, and values between 0 and 1
 MAX_GROUPS = 6  # of changed names that are tried one by one
 MANY = 10**6  # calls after which something may be another way
+MANY_CALLS = 16  # that are made one after the other
+MAX_COUNTS = 30  # values of one counter that are tried
 MAX_LINES = 5  # of reads of one kind
 
 Group = tuple[str, str, str]
@@ -88,7 +90,7 @@ class Inquiry:
             if self.compare(first, results[0]) is None:
                 counters = [slot for slot in after_one.changed() if slot.counts]
                 self._judge_calls(model, results)
-                self._judge_counters(model, counters, results)
+                self._judge_long(counters, results)
             elif not self._of_kind("entropy"):
                 self.unjudged = "the eager model differs from itself with the same seeds: its calls are not compared"
             self._judge_reads(first)
@@ -151,25 +153,76 @@ class Inquiry:
         if any(self.compare(a, b) is not None for a, b in zip(wanted, results, strict=True)):
             self._judge_memory(results, wanted, calls)
 
-    def _judge_counters(self, model: nn.Module, counters: Sequence[Slot], results: Sequence[Any]) -> None:
-        """What counts calls may matter after many of them only: look at a late call."""
-        wanted = results[0]
-        if self.compare(*results) is not None:
+    def _judge_long(self, counters: Sequence[Slot], results: Sequence[Any]) -> None:
+        """What earlier calls left behind may matter after many of them only: go on, and look at late counts."""
+        changed = self.before.changed()
+        if not changed or self.compare(*results) is not None or any(f.rule == "EXP501" for f in self.findings):
             return  # earlier calls matter as it is
+        self._judge_many_calls(results[0])
         for slot in counters[:MAX_GROUPS]:
-            late = slot.table()[slot.name] + MANY
-            slot.put(late)
-            try:
-                result = self._call(model, self.ctx.example())
-            except ModelError:
-                continue
-            difference = self.compare(wanted, result)
-            if (
-                difference is not None
-                and self.compare(result, self._program_calls([self.ctx.example()])[0]) is not None
-            ):
-                self._add_memory(slot, f"with {slot.words} = {late}: {difference}")
-                return
+            self._judge_counter(slot, results[0])
+        for slot in changed:
+            self._untold(slot, results[0])
+
+    def _judge_many_calls(self, wanted: Any) -> None:
+        """Call a fresh model again and again, for as long as each call changes what it keeps."""
+        model = self.build()
+        results = []
+        for _ in range(MANY_CALLS):
+            before = Snapshot(model)
+            results.append(self._call(model, self.ctx.example()))
+            if not before.changed():
+                break
+            if self.compare(wanted, results[-1]) is not None:
+                self._judge_memory(results, [wanted] * len(results), [self.ctx.example() for _ in results])
+                break
+
+    def _judge_counter(self, slot: Slot, wanted: Any) -> None:
+        """Let what counts calls be far ahead, and beside the numbers that the source may compare it with."""
+        model = self.build()
+        before = {_group(known): value for known, value in slots(model)}.get(_group(slot), 0)
+        self._call(model, self.ctx.example())
+        for here in (known for known, _ in slots(model) if _group(known) == _group(slot)):
+            now = here.table()[here.name]
+            sign = 1 if now >= before else -1
+            numbers = writes.numbers_beside(slot.name, self.lines, bare=slot.bare)
+            beside = [value + step for value in numbers for step in (-1, 0, 1) if (value + step - now) * sign >= 0]
+            for value in dict.fromkeys([sign * MANY, *beside[:MAX_COUNTS]]):
+                if self._counts_for(here, value, model, wanted):
+                    return
+
+    def _counts_for(self, slot: Slot, value: int, model: nn.Module, wanted: Any) -> bool:
+        """Whether the model, and not the program, returns something else when a counter has this value."""
+        slot.put(value)
+        try:
+            result = self._call(model, self.ctx.example())
+        except ModelError:
+            return False
+        difference = self.compare(wanted, result)
+        if difference is None or self.compare(result, self._program_calls([self.ctx.example()])[0]) is None:
+            return False
+        self._add_memory(slot, f"with {slot.words} = {value}: {difference}")
+        return True
+
+    def _untold(self, slot: Slot, wanted: Any) -> None:
+        """Say that a change was seen that had no effect so far, so that nobody takes it for refuted."""
+        known = any(f.rule == "EXP501" and f.message.startswith(f"{slot.words} ") for f in self.findings)
+        if known or not writes.is_read(slot.name, self.lines, bare=slot.bare) or not self._is_missed(slot, wanted):
+            return
+        message = f"{slot.words} is changed here in each call; {MANY_CALLS} calls in a row returned the same"
+        for place in writes.lines_that_write(slot.name, self.lines, bare=slot.bare)[:MAX_LINES]:
+            self.findings.append(blame.finding("EXP501", message, place, outcome=None))
+
+    def _is_missed(self, slot: Slot, wanted: Any) -> bool:
+        """Whether the second call is another one without what the first left there: it is read before it is written."""
+        model = self.build()
+        self._call(model, self.ctx.example())
+        for here in [known for known, _ in slots(model) if _group(known) == _group(slot)]:
+            here.drop()
+        try:
+            return self.compare(wanted, self._call(model, self.ctx.example())) is not None
+        except ModelError:
+            return True
 
     def _judge_program(self, results: Sequence[Any], calls: Sequence[Inputs]) -> None:
         """The eager model returns the same twice: the program must, too."""

@@ -54,6 +54,45 @@ def line_of(
     return None
 
 
+def lines_that_write(name: str, executed: Iterable[tuple[str, int]], *, bare: bool = False) -> list[Place]:
+    """All lines that ran and write an attribute or global of this name; parameters as for `line_of`."""
+    ran = dict.fromkeys((os.path.realpath(file), line) for file, line in executed)
+    files = dict.fromkeys(file for file, _ in ran)
+    hits = {(place, line) for file in files for line, write, place in _hits(file, name, bare) if write == "write"}
+    return [Place(*place) for place in ran if place in hits]
+
+
+def is_read(name: str, executed: Iterable[tuple[str, int]], *, bare: bool = False) -> bool:
+    """Whether the files of the lines that ran name it elsewhere than in statements that write it."""
+    for file in dict.fromkeys(os.path.realpath(file) for file, _ in executed):
+        tree = _parsed(file)
+        nodes = list(_body(tree)) if tree is not None else []
+        writing = [node for node in nodes if _writes(node, name, bare)]
+        own = {id(inner) for node in writing for inner in ast.walk(node)}
+        if any(_names(node, name, bare) and id(node) not in own for node in nodes):
+            return True
+    return False
+
+
+def _names(node: ast.AST, name: str, bare: bool) -> bool:
+    return isinstance(node, (ast.Attribute, ast.Name)) and _is(node, name, bare)
+
+
+def numbers_beside(name: str, executed: Iterable[tuple[str, int]], *, bare: bool = False) -> list[int]:
+    """The whole numbers in the functions that name an attribute or global: what its value may be compared with."""
+    numbers: dict[int, None] = {}
+    for file in dict.fromkeys(os.path.realpath(file) for file, _ in executed):
+        tree = _parsed(file)
+        for function in ast.walk(tree) if tree is not None else ():
+            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            inside = list(ast.walk(function))
+            if any(_names(node, name, bare) for node in inside):
+                constants = [node.value for node in inside if isinstance(node, ast.Constant)]
+                numbers.update((value, None) for value in constants if type(value) is int)
+    return list(numbers)
+
+
 def strings_around(place: Place) -> list[str]:
     """The short strings in the function around a line: what a value that is read there may be compared with."""
     tree = _parsed(place.file)
@@ -74,8 +113,8 @@ def _hits(file: str, name: str, bare: bool) -> Iterator[tuple[int, str, str]]:
     for node in _body(tree) if tree is not None else ():
         if _writes(node, name, bare):
             yield node.lineno, "write", file
-        elif isinstance(node, (ast.Attribute, ast.Name)) and _is(node, name, bare):
-            yield node.lineno, "mention", file
+        elif _names(node, name, bare):
+            yield node.lineno, "mention", file  # type: ignore[attr-defined]
 
 
 def _writes(node: ast.AST, name: str, bare: bool) -> TypeGuard[ast.stmt | ast.expr]:

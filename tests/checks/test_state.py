@@ -55,6 +55,26 @@ KINDS = {
         model("self.calls += 1  # <-\nreturn x if self.calls < 1000 else x * 2", "self.calls = 0"),
         ("else x * 2", "else x"),
     ),
+    "counter with a remainder": Kind(
+        "EXP501",
+        model("self.calls += 1  # <-\nreturn x * 2 if self.calls % 50 == 0 else x", "self.calls = 0"),
+        ("x * 2", "x"),
+    ),
+    "counter with one call in the far": Kind(
+        "EXP501",
+        model("if self.left == 500:\n    x = x * 3\nself.left -= 1  # <-\nreturn x", "self.left = 900"),
+        ("x * 3", "x * 1"),
+    ),
+    "counter that goes round": Kind(
+        "EXP501",
+        model("self.step = (self.step + 1) % 7  # <-\nreturn x if self.step else x * 2", "self.step = 0"),
+        ("x * 2", "x"),
+    ),
+    "list of more than ten": Kind(
+        "EXP501",
+        model("self.seen.append(1)  # <-\nreturn x * 2 if len(self.seen) > 10 else x", "self.seen = []"),
+        ("x * 2", "x"),
+    ),
     "appended list": Kind(
         "EXP501",
         model("self.seen.append(1)  # <-\nreturn x * len(self.seen)", "self.seen = []"),
@@ -272,6 +292,20 @@ KEPT = {
     "module whose input is overwritten": model("x.add_(1)\nreturn x * 2"),
 }
 
+# State that would matter after more calls than anybody makes: information at the line, so that nothing is refuted.
+TOO_LONG = {
+    "list of more than a thousand": model(
+        "self.seen.append(1)  # <-\nreturn x * 2 if len(self.seen) > 1000 else x", "self.seen = []"
+    ),
+    "text that grows": model(
+        "self.log = self.log + 'x'  # <-\nreturn x * 2 if len(self.log) > 99 else x", "self.log = ''"
+    ),
+    "two lines": model(
+        "self.seen.append(1)  # <-\nif len(self.seen) > 1000:\n    return x * 2\nself.seen.append(2)  # <-\nreturn x",
+        "self.seen = []",
+    ),
+}
+
 # Reads without an effect on the result: information at the marked line.
 QUIET = {
     "time that is logged": model(
@@ -333,6 +367,7 @@ def results(tmp_path_factory):
     texts |= {f"good {name}": mended(kind) for name, kind in KINDS.items()}
     texts |= {f"kept {name}": text for name, text in KEPT.items()}
     texts |= {f"quiet {name}": text for name, text in QUIET.items()}
+    texts |= {f"long {name}": text for name, text in TOO_LONG.items()}
     return in_fork(run_all, texts, tmp_path_factory.mktemp("models"), seconds=120)
 
 
@@ -380,6 +415,16 @@ def test_a_read_without_effect_is_information(results, name):
         "passed",
         [("EXP303", "info", line) for line in marked(QUIET[name])],
     )
+
+
+@pytest.mark.parametrize("name", TOO_LONG)
+def test_a_change_whose_effect_may_come_later_is_information(results, name):
+    found = results[f"long {name}"]
+    assert (found["outcome"], [(rule, severity, at) for rule, severity, _, at, _ in found["findings"]]) == (
+        "passed",
+        [("EXP501", "info", line) for line in marked(TOO_LONG[name])],
+    )
+    assert found["findings"][0][4].endswith("is changed here in each call; 16 calls in a row returned the same")
 
 
 def test_helpers_in_another_module_are_blamed(tmp_path):

@@ -117,3 +117,49 @@ def test_two_calls_part_where_the_caller_decides(tmp_path):
     exec(compile(ast.parse(text), str(path), "exec"), space)
     assert divergence.place(lambda: space["f"](1), lambda: space["f"](2)) == Place(str(path), 6)
     assert divergence.place(lambda: space["f"](1), lambda: space["f"](0)) is None
+
+
+COUNTING = """
+SEEN = []
+
+
+class M:
+    def __init__(self):
+        self.calls, self.unread, self.log = 0, 0, ""
+
+    def forward(self, x):
+        self.calls += 1
+        self.unread = self.unread + 1
+        self.log = self.log + "x"
+        SEEN.append(x)
+        return self.act(x) if len(self.log) > 99 else x
+
+    def act(self, x):
+        return x * 7 if self.calls % 50 == 13 else x
+"""
+
+
+@pytest.fixture
+def counting(tmp_path):
+    path = tmp_path / "counting.py"
+    path.write_text(COUNTING)
+    return [(str(path), line) for line in (10, 11, 12, 13, 14)]
+
+
+@pytest.mark.parametrize(
+    ("name", "bare", "read"),
+    [("calls", False, True), ("unread", False, False), ("log", False, True), ("SEEN", True, False)],
+)
+def test_a_name_is_read_where_a_statement_names_it_that_does_not_write_it(counting, name, bare, read):
+    assert writes.is_read(name, counting, bare=bare) == read
+
+
+def test_numbers_that_a_counter_may_be_compared_with(counting):
+    assert sorted(writes.numbers_beside("calls", counting)) == [0, 1, 7, 13, 50, 99]
+    assert writes.numbers_beside("missing", counting) == []
+
+
+def test_all_lines_that_ran_and_write_a_name(counting):
+    assert [place.line for place in writes.lines_that_write("log", counting)] == [12]
+    assert [place.line for place in writes.lines_that_write("SEEN", counting, bare=True)] == [13]
+    assert writes.lines_that_write("log", counting[:2]) == []
