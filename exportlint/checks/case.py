@@ -21,6 +21,9 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 F = TypeVar("F")
 
 
+WEIGHTS = ("real", "fake")
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """How far a floating-point result may lie from the eager one: ``|a - b| <= atol + rtol * |b|``.
@@ -116,6 +119,8 @@ class ModelCase:
         loss: For the check ``training``: takes the result of the model in training mode and returns a scalar.
         variants: Further cases made from this one: ``bfloat16`` and ``float16`` (model and inputs are cast), and
             ``autocast`` (to bfloat16).
+        weights: ``real``, or ``fake``: the factory is called under fake tensors, which take no memory, and what needs
+            numbers is not checked.
         about: A function that says how the case was made, where nobody wrote it down; reports show it.
 
     Raises:
@@ -134,6 +139,7 @@ class ModelCase:
     value_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
     expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     tolerance: Tolerance | None = field(default=None, kw_only=True)
+    weights: str = field(default="real", kw_only=True)
     about: Any = field(default=None, kw_only=True)
     canonical: Callable[[Any], Any] | None = field(default=None, kw_only=True)
     steps: Mapping[str, Step | None] = field(default_factory=dict, kw_only=True)
@@ -166,6 +172,8 @@ class ModelCase:
         for key, (valid, kind) in wanted.items():
             if not valid:
                 raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
+        if self.weights not in WEIGHTS:
+            raise ValueError(f"weights of case {self.name!r} must be one of {', '.join(WEIGHTS)}, not {self.weights!r}")
         self._validate_steps()
         for check, reason in self.expected_failures.items():
             if check not in CHECKS:
@@ -212,11 +220,7 @@ class ModelCase:
         inputs = self.inputs2() if callable(self.inputs2) else self.inputs2
         if inputs is None:
             return None
-        if isinstance(inputs, Mapping):
-            return (), dict(inputs)
-        if isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple) and type(inputs[1]) is dict:
-            return inputs[0], inputs[1]
-        return _as_call(inputs, self.example()[1], f"inputs2 of case {self.name!r}")
+        return as_inputs(inputs, f"inputs2 of case {self.name!r}", lambda: self.example()[1])
 
     def expand(self) -> tuple[ModelCase, ...]:
         """The case itself, or one case for each of its methods; then the same for each of its variants."""
@@ -253,10 +257,10 @@ class _MethodFactory:
         model = copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
         if not callable(getattr(model, self.method, None)):
             raise AttributeError(f"{type(model).__name__} has no method {self.method!r}")
-        return _method_module(model, self.method)
+        return method_module(model, self.method)
 
 
-def _method_module(model: Any, method: str) -> Any:
+def method_module(model: Any, method: str) -> Any:
     """A module around the model whose ``forward`` is the method, with its signature; the model's own stays as it is."""
     from torch import nn
 
@@ -264,7 +268,7 @@ def _method_module(model: Any, method: str) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.model = model
-            self.train(model.training)
+            self.training = model.training  # train() would change the modules inside
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             return getattr(self.model, method)(*args, **kwargs)
@@ -278,6 +282,24 @@ def _name_of(model: Any) -> str:
     if name == "<lambda>":
         raise ValueError("a case whose model is a lambda needs a name")
     return str(name)
+
+
+def as_inputs(made: Any, what: str, kwargs: Callable[[], Mapping[str, Any]] = dict) -> Inputs:
+    """Positional and keyword arguments from a tuple, a pair ``(args, kwargs)`` or a mapping.
+
+    Args:
+        made: One of these.
+        what: What it is, for messages.
+        kwargs: Makes the keyword arguments that go with a mere tuple.
+
+    Raises:
+        TypeError: When it is none of these.
+    """
+    if isinstance(made, Mapping):
+        return (), dict(made)
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], tuple) and type(made[1]) is dict:
+        return made[0], made[1]
+    return _as_call(made, kwargs(), what)
 
 
 def _as_call(args: Any, kwargs: Any, what: str) -> Inputs:

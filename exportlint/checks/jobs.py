@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from exportlint.checks import loading
+from exportlint.checks import loading, weightless
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
@@ -49,7 +49,8 @@ def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) ->
 def check(emit: Emit, case: ModelCase, settings: Settings, recorder: Recorder | None = None) -> None:
     """Run checks on a case; each result is sent as soon as it is there, after what it depends on."""
     warnings.simplefilter("ignore")
-    ctx = Context(
+    kind = Context if case.weights == "real" else weightless.WeightlessContext
+    ctx = kind(
         case,
         settings,
         announce=lambda stage: emit({"stage": stage}),
@@ -86,8 +87,10 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     """Run one check and time it; a fault of the check itself is an error of the check."""
     began, ctx.last_error = time.monotonic(), None
     try:
-        module = importlib.import_module(f"exportlint.checks.{name}")
-        result: CheckResult = module.run(ctx)
+        if isinstance(ctx, weightless.WeightlessContext):
+            result = weightless.run(name, ctx)
+        else:
+            result = importlib.import_module(f"exportlint.checks.{name}").run(ctx)
     except MemoryError:
         raise
     except Exception as error:

@@ -1,0 +1,235 @@
+"""Checks of a model without weights: its factory runs under fake tensors, and what needs numbers is not checked.
+
+The capture, the dynamic-shape contract and the devices need none. The model is exported as it is anyway, since an
+export itself computes with fake tensors only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from exportlint import blame
+from exportlint.checks import uncaptured
+from exportlint.checks.context import Context, ModelError, fresh, seed_everything
+from exportlint.findings import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import torch
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.devices.provenance import Origin
+    from exportlint.findings import Finding
+    from exportlint.shapes.terms import Term
+
+REASON = "no weights"
+NOTE = "numbers are not checked: no weights"
+
+
+class WeightlessContext(Context):
+    """A case whose model is made under fake tensors."""
+
+    _mode: Any = None
+
+    @property
+    def mode(self) -> Any:
+        """The fake mode of the model and of its inputs."""
+        from exportlint.torch_hooks import fake
+
+        if self._mode is None:
+            self._mode = fake.mode()
+        return self._mode
+
+    def build(self) -> torch.nn.Module:
+        """A model without numbers.
+
+        Raises:
+            ModelError: When the factory raises, also for want of numbers, or returns no module.
+        """
+        from torch import nn
+
+        self.stage("build")
+        seed_everything()
+        try:
+            if isinstance(self.case.model, nn.Module):
+                raise TypeError(
+                    "a model without weights is made by a factory; this case has a module, which has weights"
+                )
+            with self.mode:
+                model = self.case.model()
+        except Exception as error:
+            raise ModelError("build") from error
+        if not isinstance(model, nn.Module):
+            raise ModelError("build") from TypeError(
+                f"the factory of case {self.case.name!r} returned {type(model).__name__}, not an nn.Module"
+            )
+        return model
+
+    def example(self) -> Inputs:
+        """The arguments of the example call, as fake tensors.
+
+        Raises:
+            ModelError: When the function that makes them raises.
+        """
+        if self._example is None:
+            seed_everything()
+            try:
+                self._example = self.case.example()
+            except Exception as error:
+                raise ModelError("inputs") from error
+        return self._faked(self._example)
+
+    def second_example(self) -> Inputs | None:
+        """The arguments of the second call, as fake tensors, if there is one.
+
+        Raises:
+            ModelError: When the function that makes them raises.
+        """
+        second = super().second_example()
+        return None if second is None else self._faked(second)
+
+    def _faked(self, inputs: Inputs) -> Inputs:
+        import torch
+        from torch.utils import _pytree as pytree
+
+        from exportlint.torch_hooks import fake
+
+        made = pytree.tree_map(lambda t: fake.faked(t, self.mode) if isinstance(t, torch.Tensor) else t, fresh(inputs))
+        return cast("Inputs", made)
+
+    def export(self, dynamic_shapes: Any, inputs: Inputs | None = None) -> ExportedProgram:
+        """Capture the model; nothing is looked for that it may leave behind, since all is fake.
+
+        Raises:
+            Exception: What `torch.export.export` raises.
+        """
+        import torch
+
+        model, (args, kwargs) = self.build(), inputs or self.example()
+        self.stage("export")
+        with torch.no_grad():
+            return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def run(name: str, ctx: WeightlessContext) -> CheckResult:
+    """Run a check, as far as it needs no numbers."""
+    from exportlint.torch_hooks import fake
+
+    why_not = fake.why_not()
+    if why_not is not None:
+        return CheckResult(name=name, outcome="not_checked", reason=why_not)
+    check: Callable[[WeightlessContext], CheckResult] | None = _CHECKS.get(name)
+    return CheckResult(name=name, outcome="not_checked", reason=REASON) if check is None else check(ctx)
+
+
+def _capture(ctx: WeightlessContext) -> CheckResult:
+    from exportlint.checks import capture
+    from exportlint.checks.results import RAN_NOT
+
+    try:
+        ctx.program()
+    except ModelError as error:
+        cause = error.__cause__ or error
+        if _wants_numbers(cause):
+            reason = f"the {error.stage} needs numbers, and there are no weights: {blame.words(cause)}"
+            return CheckResult(name="capture", outcome="not_checked", reason=reason, notes=(RAN_NOT,))
+        return capture.model_failure(error)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        found = blame.of_failure(error, ctx.head())
+        return CheckResult(name="capture", outcome="failed", reason=found.message, findings=(found,), notes=(NOTE,))
+    return CheckResult(name="capture", outcome="passed", reason="numbers not checked", notes=(NOTE,))
+
+
+def _wants_numbers(error: BaseException) -> bool:
+    """Whether torch refused to answer with a number that it does not have."""
+    return type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode") or (
+        "fake tensor" in str(error).lower() or "FakeTensor" in str(error)
+    )
+
+
+def _shapes(ctx: WeightlessContext) -> CheckResult:
+    """The contract alone: what was asked of each dimension, and what is granted."""
+    from exportlint.shapes import contract as contracts
+    from exportlint.shapes import terms
+
+    try:
+        contract, inferred = ctx.contract()
+        if not contract.dynamic:
+            return CheckResult(name="shapes", outcome="not_checked", reason="no dimension is dynamic")
+        if inferred:
+            reason = "no weights: dimensions are dynamic where dynamic_shapes says so, not where two calls differ"
+            return CheckResult(name="shapes", outcome="not_checked", reason=reason)
+        program = ctx.program()
+    except Exception as error:
+        return uncaptured.result("shapes", error)
+    found = [
+        _pinned(ctx, term)
+        for term in terms.terms(contract, contracts.granted(program), ctx.guards)
+        if term.grant == "constant"
+    ]
+    if found:
+        return CheckResult(
+            name="shapes", outcome="failed", reason=found[0].message, findings=tuple(found), notes=(NOTE,)
+        )
+    return CheckResult(name="shapes", outcome="passed", reason="numbers not checked", notes=(NOTE,))
+
+
+def _pinned(ctx: WeightlessContext, term: Term) -> Finding:
+    guards = [guard for guard in term.guards if guard.place is not None]
+    place = guards[0].place if guards else ctx.head()
+    message = f"{term.name} should be dynamic and became the constant {term.leaf.shape[term.d]}"
+    evidence = guards[0].text if guards else None
+    return blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=evidence)
+
+
+def _device(ctx: WeightlessContext) -> CheckResult:
+    """The eager model on the second device, where there are no numbers either: what mixes devices is refused."""
+    from exportlint.checks.device_report import Report, blame_origin
+    from exportlint.checks.device_twin import is_mixed
+
+    report = Report()
+    try:
+        blamed, error = _elsewhere(ctx)
+    except ModelError as failure:
+        return uncaptured.result("device", failure)
+    if error is not None and is_mixed(error):
+        rule, message, place = blame_origin(blamed, blame.place_of(error))
+        report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
+    elif error is not None:
+        report.leave_out(f"the second device cannot run the model: {blame.words(error)}")
+    report.notes.append(NOTE)
+    return report.result()
+
+
+def _elsewhere(ctx: WeightlessContext) -> tuple[Origin | None, Exception | None]:
+    """Run the model on the second device: the origin of the tensor that was refused there, and the exception."""
+    import torch
+
+    from exportlint.checks.context import call
+    from exportlint.devices import second
+    from exportlint.devices.hooks import NAME as HOME
+    from exportlint.devices.kept import find_kept
+    from exportlint.devices.provenance import Provenance
+    from exportlint.devices.twin import fake_module
+
+    model, inputs = ctx.build(), ctx.example()
+    ctx.stage("eager run on the second device")
+    try:
+        device = second.second_device()
+    except second.SecondDeviceUnavailableError as error:
+        return None, error
+    fakes, mode = fake_module(model, inputs, device)
+    provenance = Provenance(HOME, find_kept(model), births=False)
+    try:
+        with mode, provenance, torch.no_grad():
+            call(model, fakes)
+    except Exception as error:
+        return provenance.blamed, error
+    return None, None
+
+
+_CHECKS: Mapping[str, Any] = {"capture": _capture, "shapes": _shapes, "device": _device}
