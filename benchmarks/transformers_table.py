@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TYPES = Path(__file__).with_name("transformers_types.txt")
-WORDS = {"passed": "ok", "not_checked": "–", "timed_out": "timed out"}
+WORDS = {"passed": "ok", "not_checked": "-", "timed_out": "timed out"}
 
 
 def checked(types: list[str]) -> tuple[dict[str, Any], int, float]:
@@ -49,11 +49,11 @@ def table(readiness: dict[str, Any], status: int, seconds: float) -> str:
     lines = [
         "# Model types of transformers",
         "",
-        "Made by `python benchmarks/transformers_table.py`, which is `pytest --export-model=hf:TYPE ...`: small configs,",
-        "random weights, no download. What is not checked, and why, is said by `pytest --export-model=hf:TYPE -rs`.",
+        "Made by `python benchmarks/transformers_table.py`, which is `pytest --export-model=hf:TYPE ...`: small",
+        "configs, random weights, no download. What is not checked, and why, is said by `pytest --export-model=hf:TYPE -rs`.",
         "",
         f"{versions}, Python {platform.python_version()}, {_cores()}; {readiness['environment']['date'][:10]}.",
-        f"{len(readiness['cases'])} model types in {seconds / 60:.0f} minutes; pytest ended with status {status}; "
+        f"{len(readiness['cases'])} model types in {seconds / 60:.0f} minutes; pytest ended with status {status}.",
         f"{len(red)} have a red check.",
         "",
         f"| model type | {' | '.join(checks)} |",
