@@ -50,7 +50,7 @@ def table(readiness: dict[str, Any], status: int, seconds: float) -> str:
         "# Model types of transformers",
         "",
         "Made by `python benchmarks/transformers_table.py`, which is `pytest --export-model=hf:TYPE ...`: small",
-        "configs, random weights, no download. What is not checked, and why, is said by `pytest --export-model=hf:TYPE -rs`.",
+        "configs, random weights, no download. `pytest --export-model=hf:TYPE -rs` says why something is not checked.",
         "",
         f"{versions}, Python {platform.python_version()}, {_cores()}; {readiness['environment']['date'][:10]}.",
         f"{len(readiness['cases'])} model types in {seconds / 60:.0f} minutes; pytest ended with status {status}.",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import zoo
+from exportlint.checks import inference
 from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
 
 if TYPE_CHECKING:
@@ -108,9 +109,13 @@ def _of_convention(module: ModuleType, source: str) -> list[ModelCase]:
 
 
 def _named(module: ModuleType, name: str) -> list[ModelCase]:
-    """A case by the name of the variable that holds it, or of the factory that it decorates."""
+    """A case by the name of the variable that holds it, or of the factory that it decorates.
+
+    Of a factory that nobody wrote a case for, the inputs are inferred.
+    """
     value = getattr(module, name, None)
-    return list(_cases_in(value, module)) if value is not None else []
+    found = list(_cases_in(value, module)) if value is not None else []
+    return found or ([inference.case_of(value, name)] if callable(value) else [])
 
 
 def _import(source: str) -> ModuleType:
