@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from exportlint._version import __version__
 
 if TYPE_CHECKING:
-    from exportlint.checks.case import Method, ModelCase, Tolerance, export_case
+    from exportlint.checks.case import Method, ModelCase, Moment, Step, Tolerance, export_case
+    from exportlint.patching import patched
 
-__all__ = ["Method", "ModelCase", "Tolerance", "__version__", "export_case"]
+__all__ = ["Method", "ModelCase", "Moment", "Step", "Tolerance", "__version__", "export_case", "patched"]
 
-_HOME = dict.fromkeys(("Method", "ModelCase", "Tolerance", "export_case"), "exportlint.checks.case")
+_HOME = dict.fromkeys(("Method", "ModelCase", "Moment", "Step", "Tolerance", "export_case"), "exportlint.checks.case")
+_HOME["patched"] = "exportlint.patching"
 
 
 def __getattr__(name: str) -> Any:

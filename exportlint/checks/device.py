@@ -27,6 +27,7 @@ from exportlint.checks.device_kept import look_for_caches
 from exportlint.checks.device_report import Report, blame_origin
 from exportlint.checks.device_rerun import rerun
 from exportlint.checks.device_twin import difference, export_there, tensors
+from exportlint.checks.patches import propose
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def run(ctx: Context) -> CheckResult:
         rerun(ctx, report, there, twin)  # last, since it moves the program
     for finding in caches:
         report.add(finding)
+    if "second" in ctx.settings.devices:
+        propose(ctx, report)
     device_saved.record(ctx, report)
     return report.result()
 
