@@ -166,7 +166,7 @@ def test_a_model_that_raises_at_its_second_call_is_not_blamed(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "import time\n" + model("return x * (time.perf_counter() % 1000)"),
+        "import time\n" + model("return x * (time.perf_counter_ns() % 1000003)"),
         "CALLS = []\n" + model("CALLS.append(1)\nreturn x * len(CALLS)"),
     ],
 )
