@@ -364,7 +364,10 @@ def seed_everything() -> None:
     """Seed the generators of torch, Python and, where it is loaded, numpy."""
     import torch
 
-    torch.manual_seed(SEED)
+    if torch.accelerator.is_available():
+        torch.manual_seed(SEED)
+    else:  # the same without the stack trace that torch formats for each kind of device that is not there
+        torch.default_generator.manual_seed(SEED)
     random.seed(SEED)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
