@@ -138,3 +138,19 @@ def test_one_line_alone_can_be_told():
         other = next(place for place in plain.reads if place != place.__class__(place.file, line_of("fast")))
         assert watch(lambda: Fast()(X), "cuda", other).calls == plain.calls
         assert watch(lambda: Fast()(X), "cuda", place).calls != plain.calls
+
+
+class Asks(nn.Module):
+    def forward(self, x):
+        if torch.cuda.is_available() and x.is_cuda:  # asks
+            return x.exp()
+        return x * 2
+
+
+def test_where_the_device_is_there_the_cpu_still_takes_its_place(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    (branch,) = found(Asks, "cuda")
+    assert branch.place.line == line_of("asks")
+    with torch.no_grad():
+        run = watch(lambda: Everywhere()(X), "cuda")
+    assert (run.error, run.result.device.type) == (None, "cpu")

@@ -6,7 +6,9 @@ nevertheless makes on the device of the export.
 
 ## Why it matters
 `torch.export` bakes every device, good or bad. Such a program fails after `.to(...)`; `move_to_device_pass` rewrites
-it. Nothing is wrong with the source, so this is information only.
+it, but not everything: a layout that the CPU's kernels chose, for instance, stays in the program, and where the pass
+fails, or the moved program does, the model has to be exported on its target. Nothing is wrong with the source, so this
+is information only.
 """
 
 from exportlint.rules.base import Near, Observer, Rule, observed

@@ -1,7 +1,8 @@
 """# model-does-not-run (EXP002)
 
 ## What it does
-Reports a model case whose factory or whose plain eager call raises, aborts or never ends.
+Reports a model case whose factory or whose plain eager call raises, aborts or never ends. The check `device` reports
+the line of a model that runs on the CPU and raises on an accelerator, as a warning.
 
 ## Why it matters
 Everything else that exportlint checks compares with the eager model. While that does not run, no check can pass.
