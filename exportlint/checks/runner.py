@@ -227,19 +227,31 @@ class Runner:
         marked = results.with_expectations(checks, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
+    def kept(self, case: NamedCase, *, also: tuple[str, ...] = ()) -> dict[str, CheckResult]:
+        """The verdicts on a case that are kept and still hold, by check.
+
+        Args:
+            case: The case.
+            also: As for `check_named`.
+        """
+        verdicts = self.verdicts
+        if verdicts is None:
+            return {}
+        found = {name: verdicts.find(self._key(case, name, verdicts, also)) for name in self.options.checks}
+        return {name: result for name, result in found.items() if result is not None}
+
     def _check_what_is_new(
         self, run: Callable[[Settings, Emit], Ending], case: NamedCase, verdicts: Verdicts, also: tuple[str, ...]
     ) -> tuple[CheckResult, ...]:
         """Run the checks of which no verdict is kept, and keep theirs."""
-        keys = {name: self._key(case, name, verdicts, also) for name in self.options.checks}
-        kept = {name: found for name, key in keys.items() if (found := verdicts.find(key)) is not None}
+        kept = self.kept(case, also=also)
         progress, began = Progress(dict(kept)), time.time()
         checks = self._check(run, progress)
         if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
             for check in checks:
                 if check.name not in kept and check.name in progress.depends and not _at_fault(check):
                     depends = progress.depends[check.name] | Dependencies(files=also)
-                    verdicts.keep(keys[check.name], check, depends, began)
+                    verdicts.keep(self._key(case, check.name, verdicts, also), check, depends, began)
         if verdicts.trouble is not None:
             self._note(verdicts.trouble)
         return checks
