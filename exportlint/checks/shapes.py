@@ -55,7 +55,7 @@ def run(ctx: Context) -> CheckResult:
         second = ctx.second_example()
         if second is not None:
             ctx.call_second(second)
-        subject = _subject(ctx, contract, log, inferred=inferred and contract.dynamic)
+        subject = subject_of(ctx, contract, log, inferred=inferred and contract.dynamic)
     except (ModelError, NotCapturedError) as error:
         if isinstance(error, ModelError) and error.stage in FAULTS_OF_THE_CASE:
             return _fault_of_the_case(error)
@@ -74,7 +74,7 @@ def run(ctx: Context) -> CheckResult:
     return _result(subject, [*pinned, *(fault.finding() for fault in subject.faults.values())], search)
 
 
-def _subject(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
+def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
     """The program and its model; with the inferred dimensions dynamic where nothing is declared."""
     if inferred:
         with log:
@@ -202,6 +202,8 @@ def _result(subject: Subject, findings: list[Finding], search: Search) -> CheckR
         return CheckResult(name=NAME, outcome="failed", reason=reason, findings=kept, notes=notes)
     why_not = _why_not(subject)
     if why_not is not None:
+        if subject.ran:
+            notes = (*notes, f"{subject.ran} calls with other values gave the same results")
         return CheckResult(name=NAME, outcome="not_checked", reason=why_not, findings=kept, notes=notes)
     return CheckResult(name=NAME, outcome="passed", reason=f"{subject.ran} calls", findings=kept, notes=notes)
 
