@@ -110,7 +110,7 @@ def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
         report.unchecked = f"the model does not run on the CPU: {blame.words(cause)}"
         return None
     for made in provenance.foreign:
-        what = f"`{made.call}` writes down the device {made.device}"
+        what = f"hardcoded: `{made.call}` writes down the device {made.device}"
         report.add(
             blame.finding("EXP201", f"{what}, wherever the model and its inputs are", made.place, outcome="unportable")
         )
@@ -159,6 +159,7 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
             actual = error
     for mismatch in mismatches:
         report.add(_stayed(mismatch))
+    _lost_indices(report, provenance)
     _autocasts(report, provenance)
     if isinstance(actual, Exception):
         _did_not_run(report, actual, provenance.blamed)
@@ -180,6 +181,16 @@ def _stayed(mismatch: Mismatch) -> Finding:
     if used is not None and used != place:
         evidence += f" at {display_path(used.file)}:{used.line}"
     return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
+
+
+def _lost_indices(report: Report, provenance: Provenance) -> None:
+    """Devices whose type follows the inputs and whose index does not: of several devices they name the current one."""
+    message = "index lost: the type of the device follows the inputs here, and its index does not"
+    rewrite = "Pass the device itself: device=x.device."
+    lost = [made for made in provenance.calls if made.label == "followed" and ":" not in (made.device or "")]
+    for made in lost[:MOST_BAKED]:
+        evidence = f"`{made.call}` was given a device without an index"
+        report.add(blame.finding("EXP205", message, made.place, outcome=None, rewrite=rewrite, evidence=evidence))
 
 
 def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> None:
@@ -223,7 +234,7 @@ def _what_is_baked(ctx: Context, report: Report, provenance: Provenance, twin: E
     if program is None:
         return
     baked = baked_places(program, provenance.calls, twin)
-    message = "the device follows the inputs here, and the program exported on the CPU makes it a constant"
+    message = "followed but baked: the device follows the inputs here, and the program exported on the CPU keeps it"
     for place in baked[:MOST_BAKED]:
         report.add(blame.finding("EXP205", message, place, outcome="fine"))
     if len(baked) > MOST_BAKED:

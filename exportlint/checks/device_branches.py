@@ -31,9 +31,12 @@ def look_for_branches(ctx: Context, report: Report) -> None:
 
 
 def _decided(branch: Branch) -> Finding:
-    """A branch that changes the numbers, or computes what the device cannot, bites; another path alone does not."""
-    message = f"the device decides what is computed here: on {branch.device_type} it is something else"
-    bites = True
+    """A branch that changes the numbers, or computes what the device cannot, bites; another path alone does not.
+
+    Nor does one that the CPU cannot follow to its end: an operator that only the device has is a reason for a branch.
+    """
+    message = f"branch on device: on {branch.device_type} something else is computed here"
+    bites = branch.lacking is not None
     if branch.lacking is not None:
         dtype = str(branch.lacking).removeprefix("torch.")
         message += f", since {branch.device_type} has no {dtype}"

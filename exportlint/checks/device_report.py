@@ -84,6 +84,8 @@ def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, P
     if origin is None or origin.label == "followed":
         return "EXP202", "a tensor that stayed on the CPU meets one that followed the inputs", used
     if origin.label == "literal":
-        return "EXP201", f"`{origin.call}` puts the tensor on {origin.device}, wherever the inputs are", origin.place
+        message = f"hardcoded: `{origin.call}` puts the tensor on {origin.device}, wherever the inputs are"
+        return "EXP201", message, origin.place
     what = f"`{origin.call}`" if "." in origin.call else origin.call
-    return "EXP202", f"{what} makes the tensor on the default device, wherever the inputs are", origin.place
+    message = f"missing device: {what} makes the tensor on the default device, wherever the inputs are"
+    return "EXP202", message, origin.place

@@ -206,7 +206,7 @@ class Inquiry:
 
     def _untold(self, slot: Slot, wanted: Any) -> None:
         """Say that a change was seen that had no effect so far, so that nobody takes it for refuted."""
-        known = any(f.rule == "EXP501" and f.message.startswith(f"{slot.words} ") for f in self.findings)
+        known = any(f.rule == "EXP501" and f.message.startswith(f"state baked: {slot.words} ") for f in self.findings)
         if known or not writes.is_read(slot.name, self.lines, bare=slot.bare) or not self._is_missed(slot, wanted):
             return
         message = f"{slot.words} is changed here in each call; {MANY_CALLS} calls in a row returned the same"
@@ -254,7 +254,7 @@ class Inquiry:
         if not groups or self.compare(wanted, everything) is not None:
             model = self.build()
             place = divergence.place(lambda: self._call(model, calls[0]), lambda: self._call(model, calls[k]))
-            message = "a later call returns something else than the first, and the program does not follow"
+            message = "state baked: a later call returns something else than the first, and the program does not follow"
             self._add("EXP501", message, place or self.ctx.head(), evidence)
             return
         guilty = [g for g in names if len(names) == 1 or self._carries(g, k, wanted, calls)]
@@ -262,7 +262,7 @@ class Inquiry:
             self._add_memory(groups[group], evidence)
 
     def _add_memory(self, slot: Slot, evidence: str) -> None:
-        message = f"{slot.words} is changed here and read by a later call; the program does not see the change"
+        message = f"state baked: {slot.words} is changed here and read by a later call; the program does not see it"
         self._add("EXP501", message, leftovers.line_of(slot, self.lines) or self.ctx.head(), evidence)
 
     def _carries(self, group: Group, k: int, wanted: Any, calls: Sequence[Inputs]) -> bool:
@@ -403,7 +403,7 @@ class Inquiry:
 
     def _frozen(self, read: Read, evidence: str) -> None:
         what = f"the environment variable {read.what}" if read.kind == "environment" else f"`{read.what}`"
-        message = f"{what} is read once, while the model is captured, and the program keeps the answer"
+        message = f"state baked: {what} is read once, while the model is captured, and the program keeps the answer"
         rewrites = {"clock": "Pass the time in as a tensor.", "environment": "Read it in __init__, or pass it in."}
         self._add(
             "EXP303", message, read.place, evidence, rewrites.get(read.kind, "Draw it with torch, or pass it in.")

@@ -72,7 +72,7 @@ class Switch:
     pattern: re.Pattern[str]
     changes: tuple[Change, ...]
     rewrite: str
-    message: str = "{what} is read once, while the model is captured, and the program keeps the answer"
+    message: str = "state baked: {what} is read once, while the model is captured, and the program keeps the answer"
     told: bool = True
     steady: Change = NO_CHANGE
 
@@ -191,7 +191,7 @@ def _switch_gradients_off(model: torch.nn.Module) -> None:
     model.requires_grad_(requires_grad=not any(p.requires_grad for p in model.parameters()))
 
 
-_DECIDES = "{what} decide here what is computed, and the program keeps what was decided for the example"
+_DECIDES = "state baked: {what} decide here what is computed, and the program keeps what was decided for the example"
 _GRADIENTS = Change("where gradients are recorded", lambda _: torch.enable_grad())
 _ARGUMENT = "Pass it in as an argument, or decide in __init__."
 

@@ -32,11 +32,11 @@ RULE = "EXP207"
 MOST_BAKED = 20
 FAR, NEAR = 8, 0.0625  # times the error of rounding, and relative: what no rounding explains is above both
 DRAWS = 2
-FOLLOWED = "the dtype follows the inputs here, and the exported program makes it a constant"
-CASTS = "the dtype decides here whether there is a cast, and the exported program keeps the decision"
-CHECKED = "torch checks here that the program runs in the dtype of its export, so that it cannot be cast"
-DECIDES = "the dtype decides what is computed here: in bfloat16 it is something else, and the program keeps its choice"
-CHOOSES = "the dtype decides what is captured here; the numbers are the same, as far as bfloat16 can tell"
+FOLLOWED = "dtype baked: the dtype follows the inputs here, and the exported program makes it a constant"
+CASTS = "dtype baked: the dtype decides here whether there is a cast, and the exported program keeps the decision"
+CHECKED = "dtype baked: torch checks here that the program runs in the dtype of its export, so that it cannot be cast"
+DECIDES = "dtype baked: bfloat16 computes something else here, and the program keeps the choice for float32"
+CHOOSES = "dtype baked: the dtype decides what is captured here; the numbers are the same, as far as bfloat16 can tell"
 
 
 def compare_dtypes(ctx: Context, notes: list[str]) -> list[Finding] | None:

@@ -243,7 +243,7 @@ def test_a_dtype_that_decides_about_the_numbers_is_a_warning(kind):
         ("EXP207", "warning", line_of("0", kind))
     ], result
     assert result.outcome == "failed"
-    assert result.reason.endswith("in bfloat16 it is something else, and the program keeps its choice")
+    assert result.reason.endswith("bfloat16 computes something else here, and the program keeps the choice for float32")
     assert "of which rounding explains 0.00" in result.findings[0].evidence
 
 
