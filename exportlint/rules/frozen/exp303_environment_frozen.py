@@ -6,6 +6,10 @@ Reports reads of environment variables, clocks and Python's or numpy's random nu
 ## Why it matters
 They are read once, while the model is captured. The program keeps what was read: the same time, the same random
 number, the same switch on every machine. TorchDynamo (strict export and `torch.compile`) refuses most of them.
+
+The check `state` also tries other answers for the grad mode, `requires_grad`, the strides of inputs, the process, the
+command line, hashes of text, the number of threads, the default dtype and flags of torch, and reports a line that reads
+them where another answer changes what the eager model returns and the program does not follow.
 """
 
 from __future__ import annotations
