@@ -90,17 +90,24 @@ def write(folder: Path, tests: str) -> None:
     (folder / "test_models.py").write_text(HEAD + tests)
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
+def command(*arguments: str, cache: bool = False) -> list[str]:
+    cacheless = [] if cache else ["-p", "no:cacheprovider"]
+    return [sys.executable, "-m", "pytest", *cacheless, "-p", "no:randomly", *arguments]
 
 
-def run(folder: Path, tests: str, *arguments: str) -> Run:
-    """Run tests in a pytest of their own."""
+def run(folder: Path, tests: str, *arguments: str, cache: bool = False) -> Run:
+    """Run tests in a pytest of their own; with pytest's cache for what remembers the last run."""
     write(folder, tests)
     environment = {**os.environ, "COLUMNS": "200"}
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
-        command(*arguments), cwd=folder, env=environment, capture_output=True, text=True, timeout=150, check=False
+        command(*arguments, cache=cache),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
     )
     reports = json.loads((folder / "reports.json").read_text())
     return Run(done.returncode, done.stdout + done.stderr, {name: Said(**said) for name, said in reports.items()})
