@@ -258,6 +258,11 @@ PORTABLE = {
     "fallback on mps": model(
         "if x.device.type == 'mps':\n    return torch.where(x > 0, x, torch.zeros_like(x))\nreturn x.clamp(min=0)"
     ),
+    "another path where the CPU has none": model(
+        "n = x[:, 0].long()\n"
+        "n = n.float() if x.device.type == 'cpu' else n.int()\n"
+        "return x + torch.histc(n, bins=4, min=0, max=3)"
+    ),
     "noise": model("return x + torch.randn_like(x) + torch.rand(4, device=x.device)"),
 }
 
