@@ -75,13 +75,15 @@ def placed(model: torch.nn.Module, inputs: Inputs, where: Elsewhere) -> Iterator
     from torch.utils import _pytree as pytree
 
     if where.name == "fake-cuda":
+        from exportlint.devices import indexing
         from exportlint.devices.twin import fake_module
 
+        device = torch.device(where.device_type, 0)
         try:
-            fakes, mode = fake_module(model, inputs, torch.device(where.device_type, 0))
+            fakes, mode = fake_module(model, inputs, device)
         except Exception as error:  # torch starts the device where there is one, which it cannot in every process
             raise PlacementError from error
-        with mode:
+        with indexing.on_any_build(mode, device), mode:
             yield fakes
         return
     moved: dict[int, torch.Tensor] = {}

@@ -66,6 +66,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
 def is_mixed(error: Exception) -> bool:
     """Whether two devices met, in any of torch's words."""
     words = ("two different devices", "at least two devices", "on the expected device", "on the same device")
+    words += ("device between",)
     return "evice" in type(error).__name__ or any(word in str(error) for word in words)
 
 
@@ -89,7 +90,7 @@ def _compare_programs(ctx: Context, report: Report, twin: ExportedProgram, prove
     evidence = f"{parting.words}, where it was exported on the second device"
     branches = [place for place in provenance.reads if any(word in place.source for word in _BRANCHES)]
     if branches:
-        message = "the device decides which program is captured"
+        message = "branch on device: the device decides which program is captured"
         report.add(blame.finding("EXP204", message, branches[-1], outcome="fine", evidence=evidence))
     else:
         report.notes.append(f"torch captures another program on the second device: {evidence}")

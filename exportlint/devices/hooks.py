@@ -371,3 +371,17 @@ def fake_copies(tensors: dict[int, torch.Tensor], device: torch.device) -> tuple
             key: torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta") for key, t in tensors.items()
         }
     return {key: FakeTensor(mode, meta, device) for key, meta in metas.items()}, mode
+
+
+def fake_on(device: torch.device, mode: Any) -> torch.Tensor:
+    """A fake tensor of one number on a device, which this build of torch may lack."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return FakeTensor(mode, torch.empty(1, device="meta"), device)
+
+
+def is_fake(tensor: object) -> bool:
+    """Whether it is a fake tensor."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)

@@ -61,7 +61,8 @@ _BIRTHS = {"lift_fresh": "a tensor constructor", "empty": "a tensor constructor"
 _MOVES = frozenset({"to", "cpu", "cuda", "xpu", "mps", "type"})
 _HOME = frozenset({"cpu", "meta"})
 _MISMATCH = re.compile(
-    r"two different devices|at least two devices|(on|at) the same device|not on the expected device", re.IGNORECASE
+    r"two different devices|at least two devices|(on|at) the same device|on the expected device|device between",
+    re.IGNORECASE,
 )
 _DEPTH_OF_CHAIN = 16
 _MOST_REMEMBERED = 10_000

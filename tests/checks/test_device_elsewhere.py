@@ -332,3 +332,13 @@ def test_a_program_that_cannot_be_loaded_is_a_finding_and_advice_for_the_moved_o
     assert [finding[:3] for finding in findings] == [["EXP701", "warning", 7], ["EXP205", "info", 7]]
     assert all(evidence.startswith("load: ") for *_, evidence in findings)
     assert outcome == "failed"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a fork cannot start cuda")
+def test_fake_cuda_where_the_build_lacks_it(tmp_path):
+    init = "self.f = nn.Linear(4, 4)\nself.register_buffer('i', torch.tensor([1, 0]))"
+    body = "y = self.f(x)[self.i, :3].contiguous()\ny[:, 0] = 1.0\ny = y[y[:, 1] > 0]\nreturn y + torch.ones(3{})"
+    good = in_fork(lambda: check(load(model(body.format(", device=x.device"), init), tmp_path, "indexes"), "fake-cuda"))
+    assert (good["outcome"], good["reason"], alarms(good)) == ("passed", None, [])
+    bad = in_fork(lambda: check(load(model(body.format(""), init), tmp_path, "mixes"), "fake-cuda"))
+    assert [(rule, line) for rule, _, _, line, _ in alarms(bad)] == [("EXP202", 12)]
