@@ -48,6 +48,7 @@ TABLE: dict[str, Row] = {
     ),
     "perceiver": Row(take=("inputs",)),
     "speech-encoder-decoder": Row(take=("input_values", "decoder_input_ids")),
+    "udop": Row(take=("input_ids", "attention_mask", "bbox", "pixel_values", "decoder_input_ids")),
     "lxmert": Row(take=("input_ids", "attention_mask", "visual_feats", "visual_pos")),
     "visual_bert": Row(take=("input_ids", "attention_mask", "visual_embeds")),
 }

@@ -140,7 +140,8 @@ def _boxes(draft: Draft) -> Any:
     import torch
 
     corner = torch.arange(BATCH * draft.length).view(BATCH, draft.length, 1) % 50
-    return torch.cat([corner, corner + 1, corner + 20, corner + 30], dim=-1)
+    boxes = torch.cat([corner, corner + 1, corner + 20, corner + 30], dim=-1)
+    return boxes / 100 if draft.layout else boxes  # in pixels, or in parts of the page
 
 
 def _series(draft: Draft, past: bool, features: int = 0) -> Any:

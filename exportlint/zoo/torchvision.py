@@ -10,8 +10,9 @@ from exportlint.checks.case import ModelCase
 # What a model takes, where that is not a batch of two images of the size given here.
 SIZES = {"inception_v3": 299, "maxvit": 224, "vit_": 224, "swin": 64, "ssd300": 300, "raft": 128, "googlenet": 224}
 SIZE = 64
-VIDEO = (2, 3, 16, 112, 112)
-LISTS = ("fasterrcnn", "maskrcnn", "keypointrcnn", "retinanet", "fcos", "ssd")
+# Videos of 16 images, by the size of an image; others than these are made for 112.
+FILMS = {"mvit": 224, "swin": 224, "s3d": 224}
+DETECTED = 128  # a detector brings images to this size, else to 800
 
 
 @functools.cache
@@ -46,6 +47,8 @@ def model(name: str) -> Any:
     settings: dict[str, Any] = {"weights": None}
     if _kind(name) in ("detection", "segmentation"):
         settings["weights_backbone"] = None
+    if _kind(name) == "detection" and not name.startswith("ssd"):
+        settings |= {"min_size": DETECTED, "max_size": DETECTED}
     if name in ("googlenet", "inception_v3"):
         settings["init_weights"] = False
     return models.get_model(name, **settings).eval()
@@ -53,18 +56,16 @@ def model(name: str) -> Any:
 
 def example(name: str) -> tuple[Any, ...]:
     """Positional arguments of an example call."""
-    import torch
-
-    size = next((size for start, size in SIZES.items() if name.startswith(start)), SIZE)
     kind = _kind(name)
-    if kind == "detection":
-        size = size if name.startswith("ssd300") else 128
-        return ([_images(3, size, size), _images(3, size, size).flip(1)],)
-    if kind == "optical_flow":
-        return _images(2, 3, size, size), _images(2, 3, size, size).flip(2)
     if kind == "video":
-        return (_images(2, 3, 16, 224, 224) if name.startswith(("mvit", "swin")) else _images(*VIDEO),)
-    return (torch.sin(torch.arange(2.0 * 3 * size * size)).view(2, 3, size, size),)
+        size = next((size for start, size in FILMS.items() if name.startswith(start)), 112)
+        return (_images(2, 3, 16, size, size),)
+    size = next((size for start, size in SIZES.items() if name.startswith(start)), SIZE)
+    if kind == "detection":
+        size = size if name.startswith("ssd300") else DETECTED
+        return ([_images(3, size, size), _images(3, size, size).flip(1)],)
+    images = _images(2, 3, size, size)
+    return (images, images.flip(2)) if kind == "optical_flow" else (images,)
 
 
 def about(name: str) -> str:
