@@ -138,25 +138,32 @@ def test_bad_contracts(calls, kind, words):
 
 def test_a_cache_of_transformers_is_drawn_as_one():
     from transformers import DynamicCache
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+    from transformers.modeling_outputs import BaseModelOutput
+
+    register_dynamic_cache_export_support()  # as an export of it needs
 
     class Reads(nn.Module):
-        def forward(self, x, cache):
-            keys = cache.layers[0].keys
-            return keys.sum() + x.sum()
+        def forward(self, x, cache, output):
+            return cache.layers[0].keys.sum() + x.sum() + output.last_hidden_state.sum()
 
-    def call():
+    def call(length=3):
         cache = DynamicCache()
-        cache.update(torch.randn(2, 4, 3, 8), torch.randn(2, 4, 3, 8), 0)
-        return torch.randn(2, 5), cache
+        cache.update(torch.randn(2, 4, length, 8), torch.randn(2, 4, length, 8), 0)
+        return torch.randn(2, 5), cache, BaseModelOutput(last_hidden_state=torch.randn(2, length))
 
-    case = ModelCase(Reads, call)
+    case, seen = ModelCase(Reads, call, inputs2=lambda: call(6)), set()
 
-    @settings(QUICK, max_examples=5)
+    @settings(QUICK, max_examples=12)
     @given(strategies.inputs(case))
     def check(inputs):
-        (x, cache), _ = inputs
-        assert isinstance(cache, DynamicCache)
-        assert cache.layers[0].keys.shape == (2, 4, 3, 8)
-        Reads()(x, cache)
+        (x, cache, output), _ = inputs
+        assert (type(cache), type(output), x.shape) == (DynamicCache, BaseModelOutput, (2, 5))
+        batch, heads, length, width = cache.layers[0].keys.shape
+        assert (batch, heads, width) == (2, 4, 8)
+        assert cache.layers[0].values.shape[2] == length == output.last_hidden_state.shape[1]
+        seen.add(length)
+        Reads()(x, cache, output)
 
     check()
+    assert len(seen) > 2

@@ -13,6 +13,7 @@ from exportlint.checks.branches import Branches
 from exportlint.checks.context import fresh
 from exportlint.checks.trials import Trial, same_structure
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
+from exportlint.shapes.strategies import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +82,10 @@ class Values:
             if not self._branches.one_way():
                 return
             yield Trial.of(self._all_of(kind))
+        for seed in range(1, self._most):
+            if not self._branches.one_way():
+                return
+            yield Trial.of(self._all_of("random", seed))
 
     def _opposite(self) -> Inputs | None:
         """The example with all floating-point values negated, where there are any that may be negative."""
@@ -97,14 +102,12 @@ class Values:
         leaves = self._space.contract.leaves
         return any(kinds_of(flat[f.index], self._space.domains.get(f.index)) == BOOLEAN_KINDS for f in leaves)
 
-    def _all_of(self, kind: str) -> Drawn:
+    def _all_of(self, kind: str, seed: int = 0) -> Drawn:
         """A call of the example's sizes in which each tensor that can be is of one kind, the others plain."""
         shapes = {leaf.index: leaf.shape for leaf in self._space.contract.leaves}
 
         def choose(kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
-            from exportlint.shapes.strategies import plain
-
-            return (kind, 0, layouts[0]) if kind in kinds else plain(0, kinds, layouts)
+            return (kind, seed, layouts[0]) if kind in kinds else plain(seed, kinds, layouts)
 
         return self._space.call(shapes, choose)
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from exportlint import blame
+from exportlint.torch_hooks.guards import user_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,7 +73,7 @@ def of_refusal(guards: Sequence[Guard], error: BaseException, outcome: Result) -
         if kinds is None:
             continue
         for guard in _meant(guards, kinds, set(SOURCE.findall(line))):
-            rule, evidence = blame.size_rule(guard.place), line.strip(" -")
+            rule, evidence = blame.size_rule(guard.place), user_words(line.strip(" -"))
             found = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
             findings.setdefault((found.file, found.line), found)
     return tuple(findings.values())

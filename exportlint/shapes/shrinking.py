@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
@@ -71,12 +71,14 @@ class Shrinker:
         """All tensors plain at once, else one after the other: the layout first, then the contents."""
         flat = pytree.tree_leaves(self.space.example)
         kinds = {index: kinds_of(flat[index], self.space.domains.get(index))[0] for index in recipes}
-        straight = {i: dataclasses.replace(made, layout="contiguous") for i, made in recipes.items()}
-        plain = {i: dataclasses.replace(made, kind=kinds[i], seed=0) for i, made in straight.items()}
+        straight: dict[int, dict[str, Any]] = {i: {"layout": "contiguous"} for i in recipes}
+        simple: dict[int, dict[str, Any]] = {i: {"kind": kinds[i], "seed": 0} for i in recipes}
+        plain = {i: dataclasses.replace(made, **straight[i], **simple[i]) for i, made in recipes.items()}
         if plain == recipes or self._try(plain):
             return plain
-        for simpler in (straight, plain):
-            for index, made in simpler.items():
+        for changes in (straight, simple):
+            for index, change in changes.items():
+                made = dataclasses.replace(recipes[index], **change)
                 if made != recipes[index] and self._try({**recipes, index: made}):
                     recipes = {**recipes, index: made}
         return recipes

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from exportlint.shapes import cost
+from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.cost import Cost
+
+
+class Outer(nn.Module):
+    def forward(self, x):
+        return x.unsqueeze(0) * x.unsqueeze(1)
+
+
+X = torch.ones(8)
+
+
+def of(seconds, shapes=None):
+    shapes = shapes or {"x": {0: Dim("n")}}
+    program = torch.export.export(Outer(), (X,), dynamic_shapes=shapes)
+    contract = declared(Outer(), ((X,), {}), shapes)
+    return Cost(program, granted(program), contract.leaves, seconds)
+
+
+def test_bytes_are_those_of_all_values():
+    n = 100
+    inputs, views, result = n * 4, 2 * n * 4, n * n * 4
+    assert of(1e-3).bytes_of({"L['x'].size()[0]": n}) == inputs + views + result
+
+
+def test_a_call_may_not_take_more_memory_than_there_is(monkeypatch):
+    monkeypatch.setattr(cost, "memory_left", lambda: cost.SHARE * 4 * 100**2)
+    assert of(1e-9).affords({"L['x'].size()[0]": 98})
+    assert not of(1e-9).affords({"L['x'].size()[0]": 101})
+
+
+def test_a_call_may_not_take_longer_than_a_second():
+    slow = of(0.5)
+    assert slow.affords({"L['x'].size()[0]": 8})
+    assert slow.affords({"L['x'].size()[0]": 11})
+    assert not slow.affords({"L['x'].size()[0]": 12})
+
+
+def test_a_call_as_small_as_the_example_is_always_affordable(monkeypatch):
+    monkeypatch.setattr(cost, "memory_left", lambda: 0)
+    assert of(100.0).affords({"L['x'].size()[0]": 8})
+    assert not of(100.0).affords({"L['x'].size()[0]": 9})
+
+
+def test_a_size_that_is_a_constant_to_the_program_counts_in_proportion():
+    constant = of(1e-3, {"x": None})
+    assert constant.bytes_of({"L['x'].size()[0]": 16}) == pytest.approx(2 * constant.bytes_of({"L['x'].size()[0]": 8}))
+
+
+def test_memory_that_is_left_is_a_number_of_bytes():
+    assert 2**20 < cost.memory_left() < 2**50

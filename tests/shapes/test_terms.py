@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.terms import CHANGES, terms
+from exportlint.torch_hooks.guards import GuardLog
+
+X, Y = torch.ones(4, 6), torch.ones(4, 6)
+AUTO = {0: Dim.AUTO, 1: Dim.AUTO}
+
+
+def of(forward, args, shapes):
+    model = type("Model", (nn.Module,), {"forward": forward})()
+    with GuardLog() as log:
+        program = torch.export.export(model, args, dynamic_shapes=shapes, strict=False)
+    found = terms(declared(model, (args, {}), shapes), granted(program), log.guards)
+    return {term.name: term for term in found}
+
+
+def free(self, x):
+    return x * 2
+
+
+def pinned(self, x):
+    return x + torch.ones(int(x.shape[0]), 1)
+
+
+def sliced(self, x):
+    return x[:8] * 2
+
+
+def even(self, x):
+    return x * 2 if x.shape[0] % 2 == 0 else x
+
+
+def product(self, x):
+    return x * 2 if x.shape[0] * x.shape[1] < 100 else x
+
+
+def equal(self, x, y):
+    return x + y
+
+
+def shifted(self, x, y):
+    return x[1:] + y
+
+
+@pytest.mark.parametrize(
+    ("forward", "args", "grant", "words"),
+    [
+        (free, (X,), "as asked", "x.shape[0]: asked from 2, granted as asked"),
+        (pinned, (X,), "constant", "x.shape[0]: asked from 2, granted the constant 4"),
+        (sliced, (X,), "range", "x.shape[0]: asked from 2, granted from 2 to 7"),
+        (even, (X,), "divisible", "x.shape[0]: asked from 2, granted where Eq(Mod(x.shape[0], 2), 0)"),
+        (product, (X,), "bound", "x.shape[0]: asked from 2, granted where x.shape[1]*x.shape[0] < 100"),
+        (equal, (X, Y), "equal", "x.shape[0]: asked from 2, granted a size that another dimension must have too"),
+        (shifted, (torch.ones(5, 6), Y), "related", None),
+    ],
+)
+def test_what_is_granted_of_a_hint(forward, args, grant, words):
+    term = of(forward, args, dict.fromkeys("xy"[: len(args)], AUTO))["x.shape[0]"]
+    assert term.grant == grant
+    if words is not None:
+        assert term.words == words
+    assert grant == "as asked" or (term.guards and grant in CHANGES)
+
+
+def test_what_was_asked_for_by_name_is_granted():
+    batch, half = Dim("batch", min=2, max=64), Dim("half", min=1, max=8)
+    shapes = {"x": {0: batch, 1: 2 * half}, "y": {0: batch, 1: 2 * half}}
+    found = of(equal, (X, Y), shapes)
+    assert {term.grant for term in found.values()} == {"as asked"}
+    assert found["x.shape[0]"].words == "x.shape[0]: asked batch from 2 to 64, granted as asked"
