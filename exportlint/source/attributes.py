@@ -72,7 +72,9 @@ def _of_tensor(it: Interpreter, base: Tensor, name: str, state: State) -> Value:
     if name in _TENSOR_STATIC:
         return Static(name)
     if name == "data":
-        return base
+        # What a constructor takes out of a parameter is a plain tensor: nothing moves it.
+        plain = it.constructing and base.kept == "parameter"
+        return replace(base, placement="default", kept="") if plain else base
     if name in _TENSOR_SELF:
         return replace(base, dims=None, kept="")
     return Method(base, name)
@@ -102,6 +104,8 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
     if entry is not None:
         return _bound(it, entry, base, state)
     inherited = _class_attribute(it, base.cls, name, state)
+    if inherited is not None:
+        inherited = it.read(key, inherited, state)
     if inherited is None and any(name in c.written for c in it.project.lineage(base.cls)[0]):
         inherited = it.read(key, UNKNOWN, state)
     return Method(base, name) if inherited is None else inherited
@@ -159,7 +163,8 @@ def put(
     registered = it.registered.get((base.key, name))
     if registered is not None and isinstance(value, Tensor):
         value = replace(value, kept=registered, placement="follows", site=None, home="")
-    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=guard)
+    site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
+    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=site, decides=decides)
     it.write((base.key, name), change, state)
 
 
@@ -177,7 +182,7 @@ def at_home(value: Value, old: Value, name: str) -> Value:
             return replace(value, kept=old.kept, placement="follows", site=None)
         if value.kept.startswith("attribute") or not value.kept or value.kept.startswith("device"):
             return replace(value, kept=f"attribute {name}")
-    if isinstance(value, (Sequence, Dict)):
+    if isinstance(value, (Sequence, Dict, Array)):
         return replace(value, kept=f"attribute {name}")
     return value
 

@@ -65,12 +65,14 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
         return value
     if isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(int(value.value) if name == "int" else float(value.value))
-    return Static(name)
+    return Static("size" if isinstance(value, Size) and name == "int" else name)
 
 
 def _bool(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     it.emit(Asked(it.site(node, state), value, "bool()"))
+    if is_tensor(value):
+        return Number("bool", it.site(node, state))
     return value if isinstance(value, Const) and isinstance(value.value, bool) else Static("bool")
 
 
@@ -120,6 +122,8 @@ def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments,
     if value is None:
         return Sequence((), kind=kind)
     it.emit(Iterated(it.site(node, state), value, "zip"))
+    if name == "sorted":
+        _order(it, node, value, given, state)
     if isinstance(value, Sequence):
         items = value.items[::-1] if value.items is not None and name == "reversed" else value.items
         return replace(value, items=None if kind == "set" else items, element=value.any, kind=kind, kept="")
@@ -128,6 +132,13 @@ def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments,
     if isinstance(value, TorchModule):
         return Sequence(None, join_all(value.parts))
     return UNKNOWN if isinstance(value, Unknown) else Sequence(None, element(it, value), kind)
+
+
+def _order(it: Interpreter, node: cst.Call, value: Value, given: Arguments, state: State) -> None:
+    """To sort tensors is to ask for the truth of comparisons."""
+    items = value.items or () if isinstance(value, Sequence) and "key" not in given.keywords else ()
+    if len(items) > 1 and all(isinstance(item, Tensor) for item in items):
+        it.emit(Asked(it.site(node, state), items[0], "sorted"))
 
 
 def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
@@ -227,10 +238,15 @@ def _map(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: St
 
 
 def _next(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+    from exportlint.source.statements import note_change
+
     value = given.get(0) or UNKNOWN
     if name == "iter":
-        return value
-    return value.any if isinstance(value, Sequence) else UNKNOWN
+        return replace(value, kind="iterator", items=None, element=value.any) if isinstance(value, Sequence) else value
+    if not isinstance(value, Sequence):
+        return UNKNOWN
+    note_change(it, node, value, value.any, "next", state)
+    return value.any
 
 
 def _static(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
@@ -325,6 +341,9 @@ def container_method(
         return _grow(it, node, receiver, name, given, state)
     if name == "numel":
         return Size()
+    if name == "sort":
+        _order(it, node, receiver, given, state)
+        return NONE
     if name == "copy" and isinstance(receiver, (Sequence, Dict)):
         return replace(receiver, kept="")
     if isinstance(receiver, Dict):
@@ -343,8 +362,14 @@ def _of_dict(receiver: Dict, name: str, given: Arguments) -> Value:
     if name in ("get", "pop"):
         key = given.get(0)
         found = next((v for k, v in receiver.items if isinstance(key, Const) and k == key.value), None)
-        return UNKNOWN if found is None else found
+        return _fallback(receiver, given.get(1)) if found is None else found
     return UNKNOWN
+
+
+def _fallback(receiver: Dict, default: Value | None) -> Value:
+    """What is got for a key that the dictionary did not have: the default, or what an earlier call put there."""
+    counted = receiver.kept and isinstance(default, Const) and isinstance(default.value, (int, float))
+    return Static(type(default.value).__name__) if counted and isinstance(default, Const) else UNKNOWN
 
 
 def _grow(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from exportlint.source import builtin_calls, tensors
-from exportlint.source.events import Called, Converted
+from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.parameters import OPEN, Arguments
 from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
+    UNREGISTERED,
     Array,
     Class,
     Const,
@@ -34,6 +35,7 @@ from exportlint.source.values import (
     TorchModule,
     Union,
     Value,
+    is_tensor,
     join,
     join_all,
     options,
@@ -82,6 +84,9 @@ _READINGS = {
 }
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
+# What numpy surely makes an array: of a list, and of a size.
+_ARRAYS = frozenset({"array", "asarray"})
+_FILLED = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity"})
 _HIGHER_ORDER = frozenset({
     "torch.utils.checkpoint.checkpoint", "torch.func.vmap", "torch.vmap", "torch.cond", "torch.func.grad",
 })  # fmt: skip
@@ -217,7 +222,9 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
     if handler is not None:
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
-        return _numpy(it, node, given, state)
+        return _numpy(it, node, short, given, state)
+    if name == "torch._assert" and given.positional and is_tensor(given.positional[0]):
+        it.emit(Asked(it.site(node, state), given.positional[0], "bool()"))
     special = _torch(it, node, name, given, state) if space.startswith("torch") else None
     return tensors.call_function(it, node, name, given, state) if special is None else special
 
@@ -229,6 +236,13 @@ def _elsewhere(it: Interpreter, node: cst.Call, name: str, given: Arguments, sta
         return Number(reading, it.site(node, state))
     if name in _MADE:
         return External(_MADE[name])
+    if name in UNREGISTERED:
+        return Static(name)
+    if name in ("itertools.count", "itertools.cycle"):
+        return Sequence(None, Static("int") if name.endswith("count") else UNKNOWN, "iterator")
+    if name == "collections.deque":
+        first = given.get(0)
+        return Sequence(None, first.any) if isinstance(first, Sequence) else Sequence(()) if first is None else None
     return (given.get(0) or UNKNOWN) if name in _PROGRESS else None
 
 
@@ -250,15 +264,26 @@ def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: 
     for value in given.positional:
         for option in options(value):
             it.emit(Converted(it.site(node, state), option, f"math.{short}"))
+    if short == "prod" and given.positional:
+        first = given.positional[0]
+        items = first.items if isinstance(first, Sequence) else None
+        given = replace(given, positional=items or given.positional)
     numbers = [v for v in given.positional if isinstance(v, Number)]
     if numbers or tensors_in(given.positional):
         return numbers[0] if numbers else Number(f"math.{short}", it.site(node, state), real=True)
-    sizes = [v for v in given.positional if isinstance(v, Size)]
+    found = [v for v in given.positional if isinstance(v, (Size, Shape))]
     symbolic = short in ("ceil", "floor", "prod", "trunc")
-    return sizes[0].opaque if sizes and symbolic else Static("float")
+    return _product(found) if found and symbolic else Static("float")
 
 
-def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> Value:
+def _product(found: list[Size | Shape]) -> Value:
+    """The number computed from sizes; it varies where one of them does."""
+    known = [size for size in found if isinstance(size, Size)]
+    varying = next((size for size in known if size.varies), None)
+    return (varying or known[0]).opaque if known else Size()
+
+
+def _numpy(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: State) -> Value:
     """A numpy function: what it makes of tensors, sizes and arrays holds what they held."""
     found = [v for value in given.all for v in options(value)]
     arrays = [v for v in found if isinstance(v, Array)]
@@ -267,7 +292,9 @@ def _numpy(it: Interpreter, node: cst.Call, given: Arguments, state: State) -> V
     if tensors_in(given.all):
         return Array(it.site(node, state))
     varies = any(size.varies for size in sizes(given.all))
-    return Array(it.site(node, state), of_size=True) if varies else Array()
+    if varies:
+        return Array(it.site(node, state), of_size=True)
+    return Array(whole=(short in _ARRAYS and not isinstance(given.get(0), (Const, Static))) or short in _FILLED)
 
 
 def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:

@@ -51,6 +51,8 @@ def branch(
         return false, true
     if isinstance(node, cst.BooleanOperation):
         return _connected(it, node, state, by)
+    if isinstance(node, cst.Call) and len(node.args) == 1 and _quiet(it, node.func, state) == External("builtins.bool"):
+        node, value = node.args[0].value, None  # what asks for the truth of a bool asks for that of its argument
     if value is None:
         value = it.expression(node, state)
     it.emit(Asked(it.site(node, state), value, by, by == "assert" or (by == "if" and state.frame.validating)))

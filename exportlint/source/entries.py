@@ -60,7 +60,11 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
     )
     named = keywords.items if isinstance(keywords, Dict) else ()
     _tell_given(it, model, positional)
-    run(it, model, Arguments(positional, {str(k): as_input(it, v, None, None) for k, v in named}))
+    it.of_case = True
+    try:
+        run(it, model, Arguments(positional, {str(k): as_input(it, v, None, None) for k, v in named}))
+    finally:
+        it.of_case = False
 
 
 def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:

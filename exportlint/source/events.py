@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from exportlint.source.index import ClassEntry
     from exportlint.source.values import Instance, Number, Tensor, Value
 
-Asker = Literal["if", "while", "assert", "conditional expression", "and/or", "not", "bool()", "in", "comprehension"]
+Asker = Literal[
+    "if", "while", "assert", "conditional expression", "and/or", "not", "bool()", "sorted", "in", "comprehension"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +68,19 @@ class Called(Event):
 
 @dataclass(frozen=True, slots=True)
 class Iterated(Event):
-    """Python iterates over a value: a loop, a comprehension, ``zip``, an unpacking into `targets` names."""
+    """Python iterates over a value: a loop, a comprehension, ``zip``, an unpacking into names, one of them starred."""
 
     value: Value
-    by: Literal["for", "comprehension", "zip", "unpacking"]
+    by: Literal["for", "comprehension", "zip", "unpacking", "starred"]
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed(Event):
-    """``value[index]``."""
+    """``value[index]``; `stored` where it is assigned to."""
 
     value: Value
     index: Value
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,10 @@ class Changed(Event):
         name: Name of the attribute or global.
         value: The new value.
         old: The value before the call.
-        how: ``set``, ``append`` (or another method that changes a container), ``item``.
+        how: ``set``, ``append`` (or another method that changes a container), ``item``, ``next`` of an iterator.
         origin: Where ``__init__`` binds the attribute.
         guard: The test of the ``if`` in which it happens.
+        decides: Whether that ``if`` also returns, or binds a variable.
     """
 
     owner: Instance | None
@@ -116,6 +120,7 @@ class Changed(Event):
     how: str
     origin: Site | None = None
     guard: Site | None = None
+    decides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,13 @@ class Entered(Event):
 @dataclass(frozen=True, slots=True)
 class Given(Event):
     """An example input of a model case, at the parameter of `forward` that takes it."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Event):
+    """What the `forward` of a model case's model returns."""
 
     value: Value
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from exportlint.source import attributes, calls, conditions, subscripts, tensors
-from exportlint.source.events import Asked, Converted, Identified, Indexed, Iterated
+from exportlint.source.events import Asked, Called, Converted, Identified, Indexed, Iterated
 from exportlint.source.statements import assign, element
 from exportlint.source.values import (
     NONE,
@@ -153,6 +153,7 @@ def binary(
     if isinstance(left, Const) and isinstance(left.value, str):
         return _interpolated(it, node, left.value, right, state)
     if is_tensor(left) or is_tensor(right):
+        _tell_array(it, node, (left, right), state)
         return tensors.combine(it, node, (left, right), state)
     if isinstance(left, Const) and isinstance(right, Const):
         return _folded(node, left.value, right.value)
@@ -164,6 +165,13 @@ def binary(
         return _sequences(it, node, left, right, state)
     plain = isinstance(left, (Const, Static)) and isinstance(right, (Const, Static))
     return Static() if plain else UNKNOWN
+
+
+def _tell_array(it: Interpreter, node: cst.CSTNode, pair: tuple[Value, Value], state: State) -> None:
+    """A tensor and an array that meet in an operator: as a call of numpy, or of torch if the tensor comes first."""
+    if any(isinstance(value, Array) and value.whole for value in pair):
+        name = "numpy.operator" if isinstance(pair[0], Array) else "torch.operator"
+        it.emit(Called(it.site(node, state), name, None, pair, {}, UNKNOWN))
 
 
 def _interpolated(
@@ -316,7 +324,7 @@ def _contained(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value],
     left, right = pair
     if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
         it.emit(Asked(it.site(node, state), left, "in"))
-    elif isinstance(right, External):
+    elif isinstance(right, (External, Dict)):
         it.emit(Indexed(it.site(node, state), right, left))
     return Static("bool")
 
@@ -324,6 +332,7 @@ def _contained(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value],
 def _of_tensors(it: Interpreter, node: cst.Comparison, pair: tuple[Value, Value], state: State) -> Value:
     if NONE in pair:
         return Static("bool")
+    _tell_array(it, node, pair[::-1] if isinstance(pair[1], Array) else pair, state)  # numpy answers in any order
     return replace(tensors.combine(it, node, pair, state), boolean=True, real=False)
 
 

@@ -22,9 +22,11 @@ from exportlint.source.values import (
     NONE,
     NOTHING,
     UNKNOWN,
+    Array,
     Class,
     Closure,
     Const,
+    Dict,
     External,
     Function,
     Instance,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 _STEPS = 400_000
 _DEPTH = 24
+# Methods of containers that look at what is in them.
+_READING = frozenset({".get", ".pop", ".values", ".items", ".keys", ".count", ".index", ".copy"})
 
 
 class BudgetError(Exception):
@@ -81,6 +85,7 @@ class Interpreter:
     used: set[str] = field(default_factory=set)
     containers: dict[str, Changed] = field(default_factory=dict)
     registered: dict[Key, str] = field(default_factory=dict)
+    of_case: bool = False
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
@@ -107,10 +112,11 @@ class Interpreter:
         """Hand an event to the listener, unless the code is only read for its values."""
         if self.silent:
             return
-        if isinstance(event, (Converted, Iterated, Indexed)):
+        if isinstance(event, (Converted, Iterated)) or (isinstance(event, Indexed) and not event.stored):
             self.used.add(getattr(event.value, "kept", ""))
         elif isinstance(event, Called):
-            self.used.update(getattr(value, "kept", "") for value in event.arguments)
+            reads = (event.receiver,) if event.name in _READING else ()
+            self.used.update(getattr(value, "kept", "") for value in (*event.arguments, *reads))
         self.listener(event)
 
     def site(self, node: cst.CSTNode, state: State) -> Site:
@@ -311,6 +317,8 @@ class Interpreter:
         if not self.silent:
             self.containers.setdefault(kept_at, change)
             self.emit(change)
+            if change.how == "next":
+                self.used.add(kept_at)
 
     def finish(self, state: State) -> None:
         """Report the state that the run changed and that its next run would see."""
@@ -400,7 +408,7 @@ def kept(value: Value, where: str) -> Value:
 
     if isinstance(value, Tensor) and not value.kept:
         return replace(value, kept=where)
-    if isinstance(value, Sequence) and value.kind == "list":
+    if isinstance(value, (Dict, Array)) or (isinstance(value, Sequence) and value.kind in ("list", "set", "iterator")):
         return replace(value, kept=where)
     if len(options(value)) > 1:
         return join_all(tuple(kept(v, where) for v in options(value)))

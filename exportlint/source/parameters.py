@@ -93,6 +93,8 @@ def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: 
     it.silent -= 1
     if isinstance(value, Tensor) and not value.kept:
         return replace(value, kept=f"default {parameter.name.value}", home=f"default {parameter.name.value}")
+    if isinstance(value, (Sequence, Dict)) and not arguments.open:
+        return replace(value, kept=f"default {parameter.name.value}")  # made once, for all calls
     if arguments.open:
         return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else UNKNOWN
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.source.values import Size, Truth, Value
+from exportlint.source.values import Const, Size, Truth, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,22 @@ def example_decides(value: Value) -> bool:
     ):
         return _differs(value.of, (*value.of.steps, value.test))
     return False
+
+
+def cut_decides(size: Size, bounds: tuple[Value, ...]) -> bool:
+    """Whether the two examples of a dimension are cut by a slice with constant bounds in different ways.
+
+    One has a bound inside and the other has not, or one is left with fewer than two elements and the other is not.
+    """
+    constants = [bound.value for bound in bounds if isinstance(bound, Const)]
+    numbers: list[int | None] = [n for n in constants if n is None or isinstance(n, int)]
+    if len(numbers) != 3 or len(bounds) != 3 or numbers[2] == 0:
+        return False
+    if size.example is None or size.other is None or min(size.example, size.other) < 2:
+        return False
+    small, large = sorted((size.example, size.other))
+    left, kept = (len(range(n)[slice(numbers[0], numbers[1], numbers[2])]) for n in (small, large))
+    return left != kept and (left < 2 or any(small < abs(n) < large for n in numbers[:2] if n is not None))
 
 
 def _differs(size: Size, steps: tuple[Step, ...] | None) -> bool:

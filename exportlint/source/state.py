@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.source.values import UNKNOWN, Value, join
+from exportlint.source.values import UNKNOWN, Device, Value, join
 
 if TYPE_CHECKING:
     from exportlint.source.fragments import Fragment, Site
@@ -28,6 +28,14 @@ CLEARED = "cleared"
 """Names the slot, at a container's place, that holds whether the last change emptied it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The test of an ``if`` that is entered, and whether it also returns something or binds a variable."""
+
+    site: Site
+    decides: bool
+
+
 @dataclass(slots=True, eq=False)
 class Exits:
     """The states in which a loop is left, or begun anew, before its body ends."""
@@ -48,8 +56,8 @@ class Frame:
     yielded: list[Value] = field(default_factory=list)
     heaps: list[dict[Key, Slot]] = field(default_factory=list)
     loops: list[Exits] = field(default_factory=list)
-    device_context: int = 0
-    guards: list[Site] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
     validating: bool = False
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from exportlint.source import attributes, conditions, subscripts
-from exportlint.source.events import Changed, Entered, Indexed, Iterated
-from exportlint.source.state import CLEARED, Exits, Slot, State, join_states, place_of
+from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
+from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
 from exportlint.source.tree import children
 from exportlint.source.values import (
     NONE,
@@ -85,7 +85,8 @@ def _assign_item(it: Interpreter, target: cst.Subscript, value: Value, state: St
     base = it.expression(target.value, state)
     indices = tuple(subscripts.index(it, part.slice, state) for part in target.slice)
     whole = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
-    it.emit(Indexed(it.site(target, state), subscripts.unread(base), whole))
+    guard = state.frame.guards[-1].site if state.frame.guards and isinstance(base, Dict) else it.site(target, state)
+    it.emit(Indexed(guard, base, whole, stored=True))
     note_change(it, target, base, value, "item", state)
     if isinstance(base, Dict) and isinstance(whole, Const):
         state.heap[place_of(base.kept, state), f"[{whole.value!r}]"] = Slot(value)
@@ -101,7 +102,7 @@ def note_change(it: Interpreter, node: cst.CSTNode, base: Value, value: Value, h
     """Report that a container or tensor which outlives the call was changed in place."""
     kept = getattr(base, "kept", "")
     where, _, name = kept.partition(" ")
-    if where not in ("attribute", "global") or not isinstance(base, (Sequence, Dict, Tensor)):
+    if where not in ("attribute", "global", "default") or not isinstance(base, (Sequence, Dict, Tensor)):
         return
     owner = state.frame.owner if where == "attribute" else None
     if isinstance(owner, Instance):
@@ -111,7 +112,7 @@ def note_change(it: Interpreter, node: cst.CSTNode, base: Value, value: Value, h
         _note_content(it, base, how, state)
         origin = it.sites.get(owner.key, {}).get(name)
         it.container(Changed(it.site(node, state), owner, name, value, base, how, origin), kept)
-    elif where == "global":
+    elif where in ("global", "default"):
         _note_content(it, base, how, state)
         it.container(Changed(it.site(node, state), None, name, value, base, how), kept)
 
@@ -138,7 +139,7 @@ def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: 
     elif isinstance(value, Sequence) and value.items is not None and len(value.items) == len(names) and not starred:
         items = list(value.items)
     else:
-        it.emit(Iterated(it.site(target, state), value, "unpacking"))
+        it.emit(Iterated(it.site(target, state), value, "starred" if starred else "unpacking"))
         items = [element(it, value)] * len(names)
     for part, item in zip(names, items, strict=True):
         if isinstance(part, cst.StarredElement):
@@ -216,6 +217,8 @@ def _expression(it: Interpreter, node: cst.Expr, state: State) -> None:
 
 def _return(it: Interpreter, node: cst.Return, state: State) -> None:
     value = NONE if node.value is None else it.expression(node.value, state)
+    if it.of_case and len(it.stack) == 1:
+        it.emit(Returned(it.site(node, state), value))
     state.frame.returned.append(value)
     state.frame.heaps.append(state.heap)
     state.dead = True
@@ -257,11 +260,23 @@ def _raises(body: cst.BaseSuite) -> bool:
     return isinstance(last, cst.Raise)
 
 
+def _decides(body: cst.BaseSuite, state: State) -> bool:
+    """Whether statements return something, or bind a variable anew: what comes out may hang on whether they run."""
+    for line in body.body:
+        for statement in line.body if isinstance(line, cst.SimpleStatementLine) else (line,):
+            if isinstance(statement, cst.Return) and statement.value is not None:
+                return True
+            bound = [part.target for part in statement.targets] if isinstance(statement, cst.Assign) else []
+            if any(isinstance(target, cst.Name) and target.value in state.variables for target in bound):
+                return True
+    return False
+
+
 def _if(it: Interpreter, node: cst.If, state: State) -> None:
     state.frame.validating = _validates(node)
     true, false = conditions.branch(it, node.test, state, "if")
     state.frame.validating = False
-    state.frame.guards.append(it.site(node.test, state))
+    state.frame.guards.append(Guard(it.site(node.test, state), _decides(node.body, state)))
     if not true.dead:
         it.block(node.body.body, true)
     if node.orelse is not None and not false.dead:
@@ -302,15 +317,13 @@ def _for(it: Interpreter, node: cst.For, state: State) -> None:
 
 
 def _loop(it: Interpreter, state: State, once: Callable[[State], State]) -> None:
-    """Run a body first for what it changes, then for what happens in it; `once` returns the state that leaves."""
+    """Run a body as in the first round, then as in any; `once` returns the state that leaves."""
     frame = state.frame
     start = state.copy()
     if len(frame.loops) < _DEEPEST:
-        it.silent += 1
         returned, heaps = len(frame.returned), len(frame.heaps)
         start = _round(start, once)
         del frame.returned[returned:], frame.heaps[heaps:]
-        it.silent -= 1
         start = join_states(state, start)
     frame.loops.append(Exits())
     inner = start.copy()
@@ -337,17 +350,16 @@ def _leave_loop(it: Interpreter, node: cst.CSTNode, state: State) -> None:
 
 
 def _with(it: Interpreter, node: cst.With, state: State) -> None:
-    devices = 0
+    entered = len(state.frame.devices)
     for item in node.items:
         value = it.expression(item.item, state)
         it.emit(Entered(it.site(item.item, state), value))
-        devices += isinstance(value, Device)
+        if isinstance(value, Device):
+            state.frame.devices.append(replace(value, site=it.site(item.item, state)))
         if item.asname is not None:
-            entered = value if not isinstance(value, Sequence) else value.any
-            assign(it, item.asname.name, entered, state)
-    state.frame.device_context += devices
+            assign(it, item.asname.name, value.any if isinstance(value, Sequence) else value, state)
     it.block(node.body.body, state)
-    state.frame.device_context -= devices
+    del state.frame.devices[entered:]
 
 
 def _try(it: Interpreter, node: cst.Try, state: State) -> None:

@@ -285,8 +285,11 @@ def _made(it: Interpreter, node: cst.CSTNode, short: str, arguments: Arguments, 
     )
     if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
         made = replace(first, kept="")
-    if state.frame.device_context:
-        made = replace(made, placement="unknown", site=None)
+    if state.frame.devices:
+        entered = state.frame.devices[-1]
+        kept = f"device {entered.name}" if entered.placement == "literal" else ""
+        home = "context" if entered.placement == "literal" else ""
+        made = replace(made, placement=entered.placement, site=entered.site, kept=kept, home=home)
     return _on(made, arguments.get(-1, "device"), it, node, state)
 
 
@@ -324,7 +327,9 @@ def _is_scalar(short: str, arguments: Arguments) -> bool | None:
     if isinstance(first, Array):
         return False if short == "from_numpy" else None
     if short in _DATA and short != "Tensor":
-        known = isinstance(first, (Const, Size, Number)) or (isinstance(first, Static) and first.of in ("int", "float"))
+        known = isinstance(first, (Const, Size, Number)) or (
+            isinstance(first, Static) and first.of in ("int", "float", "size")
+        )
         return True if known else None
     return None if isinstance(first, (Unknown, Union, Shape)) else False
 

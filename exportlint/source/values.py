@@ -176,10 +176,19 @@ class Tensor(Value):
 
 @dataclass(frozen=True, slots=True)
 class Array(Value):
-    """A numpy array that holds what a tensor held, or what a size was; `site` is where it was made of it."""
+    """A numpy array or number; `site` is where it was made of a tensor, or of a size.
+
+    Attributes:
+        site: Where it was made of what a tensor held.
+        of_size: Whether it holds what a size was.
+        whole: Whether it surely is an array, not a number.
+        kept: Where it lives between calls, as for tensors.
+    """
 
     site: Site | None = field(default=None, compare=False)
     of_size: bool = False
+    whole: bool = False
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +349,8 @@ class Union(Value):
     options: tuple[Value, ...]
 
 
+UNREGISTERED = ("collections.UserDict", "collections.UserList", "types.SimpleNamespace")
+"""Classes outside of the project that torch.export does not flatten: a `Static` of their name is an object of one."""
 UNKNOWN = Unknown()
 NONE = Const(None)
 NOTHING = Union(())

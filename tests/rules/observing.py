@@ -16,6 +16,7 @@ import sys
 import traceback
 import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,18 @@ def same(left: Any, right: Any) -> bool:
     second, other = pytree.tree_flatten(right)
     if len(first) != len(second) or str(spec) != str(other):
         return False
-    return all(
-        torch.allclose(a.double(), b.double(), equal_nan=True) and a.shape == b.shape
-        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
-        else a == b
-        for a, b in zip(first, second, strict=True)
-    )
+    return all(same_leaf(a, b) for a, b in zip(first, second, strict=True))
+
+
+def same_leaf(left: Any, right: Any) -> bool:
+    """Whether two results without structure that torch knows are equal: by what is in them, if they are objects."""
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return torch.allclose(left.double(), right.double(), equal_nan=True) and left.shape == right.shape
+    if isinstance(left, (set, Iterator)) and isinstance(right, (set, Iterator)):
+        return same(list(left), list(right))
+    if hasattr(left, "__dict__") and type(left).__name__ == type(right).__name__:
+        return same(vars(left), vars(right))
+    return bool(left == right)
 
 
 def dynamic_shapes(first: tuple[Any, ...], second: tuple[Any, ...]) -> Any:

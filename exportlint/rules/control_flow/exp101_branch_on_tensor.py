@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # These compare whole tensors and hand Python the answer.
-_COMPARISONS = ("equal", "allclose")
+_COMPARISONS = ("equal", "allclose", "bool")
 
 
 def match(event: Asked) -> Iterator[Match]:
@@ -36,8 +36,10 @@ def match(event: Asked) -> Iterator[Match]:
             event.site, f"assert asks `{event.site.text}` for its truth, and it is {what}", "assert",
             "Use torch._check, torch._assert_async or an assertion on shapes.",
         )  # fmt: skip
-    elif event.by in ("in", "bool()"):
-        yield Match(event.site, f"`{event.site.text}` asks {what} for its truth")
+    elif event.by in ("in", "bool()", "sorted"):
+        # A truth that decides nothing is a problem of its own only where tensors have no values at all.
+        alone = event.by == "bool()" and event.site.text.startswith("bool(")
+        yield Match(event.site, f"`{event.site.text}` asks {what} for its truth", "bool" if alone else "")
     else:
         yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}")
 
@@ -62,6 +64,13 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
     variants={
+        "bool": Variant(
+            outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
+            bad=example("""
+                def forward(self, x):
+                    return x * bool(x.sum() > 0)
+            """),
+        ),
         "assert": Variant(
             outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
             bad=example("""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Numbers of other origins, which other rules report.
-_OTHERS = ("equal", "allclose", "environment", "clock", "random number", "random range")
+_OTHERS = ("equal", "allclose", "bool", "environment", "clock", "random number", "random range")
 
 
 def match(event: Event) -> Iterator[Match]:
@@ -91,7 +91,7 @@ def _converted(event: Converted) -> Iterator[Match]:
 
 def _iterated(event: Iterated) -> Iterator[Match]:
     value = event.value
-    if isinstance(value, Tensor) and value.counted and event.by in ("for", "comprehension", "zip"):
+    if isinstance(value, Tensor) and value.counted and event.by in ("for", "comprehension", "zip", "starred"):
         yield Match(event.site, f"the loop runs over `{event.site.text}`, whose length depends on data")
     elif isinstance(value, Sequence) and value.kind == "range" and isinstance(value.dim, Number):
         yield Match(event.site, f"the loop runs as often as {_origin(value.dim)} says", "range")

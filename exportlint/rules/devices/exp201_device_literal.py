@@ -31,9 +31,11 @@ _MOVES = re.compile(r"\.(?:cuda|cpu|xpu|to)\([^()]*\)$")
 
 def match(event: Event) -> Iterator[Match]:
     """A tensor on a literal device meets one that follows the inputs; an accelerator need meet nothing."""
-    if isinstance(event, Met) and event.stray.placement == "literal" and not event.stray.home:
+    stray = event.stray if isinstance(event, Met) and event.stray.placement == "literal" else None
+    if stray is not None and stray.home in ("", "context"):
         text = f"`{event.site.text}` puts a tensor on a device of its own, and it meets tensors that follow the inputs"
-        yield Match(event.site, text, "accelerator" if _is_accelerator(event.stray) else "", _rewrite(event))
+        variant = "accelerator" if _is_accelerator(stray) else stray.home
+        yield Match(event.site, text, variant, _rewrite(event))
     elif isinstance(event, Called) and isinstance(event.result, Tensor) and _is_accelerator(event.result):
         text = f"`{event.site.text}` asks for an accelerator, and fails wherever there is none"
         if event.result.site == event.site:
@@ -65,6 +67,14 @@ RULE = Rule(
                     return x + torch.zeros(4, device="cuda:0")
             """),
             proof="capture",
+        ),
+        "context": Variant(
+            outcomes=outcomes(export="unportable", strict="breaks", compiled="breaks"),
+            bad=example("""
+                def forward(self, x):
+                    with torch.device("cpu"):
+                        return x + torch.ones(4)
+            """),
         ),
     },
     bad=example("""

@@ -90,6 +90,22 @@ RULE = Rule(
         Near(
             bad=example("""
                 def forward(self, x):
+                    total = torch.zeros(1)
+                    for row in x:
+                        total = total + row.sum()
+                    return total
+            """),
+            good=example("""
+                def forward(self, x):
+                    total = torch.zeros(1)
+                    for row in x:
+                        total = row + row.sum()
+                    return total
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
                     made = torch.FloatTensor(4).zero_()
                     return x + made.sin()
             """),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def match(event: Event) -> Iterator[Match]:
     """A tensor that is kept outside of the state meets one that follows the inputs, or is written to."""
-    if isinstance(event, Met) and event.stray.home:
+    if isinstance(event, Met) and event.stray.home not in ("", "context"):
         kind, _, name = event.stray.home.partition(" ")
         named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
         yield Match(
@@ -47,6 +47,8 @@ def match(event: Event) -> Iterator[Match]:
 def _is_plain(value: Value) -> bool:
     return isinstance(value, Tensor) and value.kept.startswith("attribute")
 
+
+_SCALED = "def forward(self, x):\n    return x * self.scale + 1"
 
 RULE = Rule(
     code="EXP203",
@@ -92,6 +94,10 @@ RULE = Rule(
         init='self.register_buffer("scale", torch.arange(4.0), persistent=False)',
     ),
     near=(
+        Near(
+            bad=example(_SCALED, init="self.scale = nn.Parameter(torch.ones(4)).data"),
+            good=example(_SCALED, init="self.scale = nn.Parameter(torch.ones(4)).real"),
+        ),
         Near(
             bad=example(
                 """

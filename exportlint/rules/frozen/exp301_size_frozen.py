@@ -22,10 +22,11 @@ from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
-from exportlint.source.sides import example_decides
+from exportlint.source.sides import cut_decides, example_decides
 from exportlint.source.values import (
     Array,
     Const,
+    Dict,
     Sequence,
     Size,
     Static,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _SYMBOLIC = ("math.ceil", "math.floor", "math.prod", "math.trunc")
 _PIECES = ("torch.split", "torch.unbind", ".split", ".unbind")
+_FILLED = ("zeros", "ones", "empty", "full", "arange")
 _RESHAPES = (".view", ".reshape", "torch.reshape")
 
 
@@ -90,7 +92,8 @@ def _called(event: Called) -> Iterator[Match]:
     if event.name in _PIECES and isinstance(event.result, Sequence) and _requested((event.result.dim,)):
         yield Match(event.site, f"`{event.site.text}` cuts a dynamic dimension into a number of pieces")
     elif event.name.startswith("numpy.") and event.name != "numpy.prod" and _varying_any(given):
-        yield Match(event.site, f"`{event.site.text}` hands a size to numpy, which makes a number of it")
+        variant = "number" if event.name.removeprefix("numpy.") in _FILLED else ""
+        yield Match(event.site, f"`{event.site.text}` hands a size to numpy, which makes a number of it", variant)
     elif event.name == "torch.linspace" and _requested(given):
         yield Match(event.site, f"`{event.site.text}` needs the number of steps")
     elif event.name in _RESHAPES:
@@ -112,6 +115,8 @@ def _varying_any(values: tuple[Value, ...]) -> bool:
 
 
 def _reshaped(event: Called) -> Iterator[Match]:
+    if any(isinstance(value, Array) and value.of_size for value in event.arguments):
+        yield Match(event.site, f"`{event.site.text}` is given a number of numpy, made of sizes", "numpy size")
     base = event.receiver if event.name.startswith(".") else (event.arguments or (None,))[0]
     wanted = event.arguments if event.name.startswith(".") else event.arguments[1:]
     if len(wanted) == 1 and isinstance(wanted[0], Sequence):
@@ -123,6 +128,8 @@ def _reshaped(event: Called) -> Iterator[Match]:
 
 
 def _indexed(event: Indexed) -> Iterator[Match]:
+    if isinstance(event.value, Dict) and not event.value.kept and _varying_any((event.index,)):
+        yield Match(event.site, f"`{event.site.text}` looks for a size in a dictionary, which needs it as a number")
     if not isinstance(event.value, Tensor) or not event.value.dims:
         return
     indices = event.index.items if isinstance(event.index, Sequence) and event.index.kind == "tuple" else (event.index,)
@@ -132,7 +139,9 @@ def _indexed(event: Indexed) -> Iterator[Match]:
         bounds = [b for b in position.items[:2] if isinstance(b, Const) and isinstance(b.value, int)]
         upper = position.items[1]
         pinned = isinstance(upper, Const) and isinstance(upper.value, int) and upper.value > 0
-        if pinned and bounds and isinstance(dim, Size) and dim.dynamic is True:
+        if not isinstance(dim, Size) or dim.dynamic is not True:
+            continue
+        if (pinned and bounds) or cut_decides(dim, position.items):
             yield Match(event.site, f"`{event.site.text}` keeps the example's side of the bound", "slice")
 
 
@@ -176,6 +185,12 @@ RULE = Rule(
             outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
             bad=example(
                 "def forward(self, x):\n    return x[:4] * 2", inputs="torch.ones(3, 4)", inputs2="torch.ones(7, 4)"
+            ),
+        ),
+        "numpy size": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example(
+                "def forward(self, x):\n    return x.reshape(np.prod(x.shape))", imports="import numpy as np", **_INPUTS
             ),
         ),
         "symbolic bool": Variant(
@@ -272,6 +287,28 @@ RULE = Rule(
                 "def forward(self, x):\n    n = x.shape[0]\n    return x.reshape(n, 2, 2) * 2",
                 inputs="torch.ones(3, 4)",
                 shapes=_FIRST,
+            ),
+        ),
+        Near(
+            bad=example("def forward(self, x):\n    first, *rest = x\n    return first * 2", **_INPUTS),
+            good=example("def forward(self, x):\n    first, *rest = x,\n    return first * 2", **_INPUTS),
+        ),
+        Near(
+            bad=example("def forward(self, x):\n    return x * {3: 1, 4: 3, 5: 2}[x.shape[0]]", **_INPUTS),
+            good=example("def forward(self, x):\n    return x * {3: 1, 4: 3, 5: 2}[x.shape[1]]", **_INPUTS),
+        ),
+        Near(
+            variant="slice",
+            bad=example("def forward(self, x):\n    return x[:-4]", **_INPUTS),
+            good=example("def forward(self, x):\n    return x[:-9]", **_INPUTS),
+        ),
+        Near(
+            variant="number",
+            bad=example(
+                "def forward(self, x):\n    return x.reshape(int(math.prod(x.shape)))", imports="import math", **_INPUTS
+            ),
+            good=example(
+                "def forward(self, x):\n    return x.reshape(abs(math.prod(x.shape)))", imports="import math", **_INPUTS
             ),
         ),
         Near(

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Called, Carried, Event
-from exportlint.source.values import Size, Tensor, options, sizes, the_tensor
+from exportlint.source.events import Called, Carried, Indexed
+from exportlint.source.values import Dict, Size, Tensor, Value, options, sizes, the_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def match(event: Event) -> Iterator[Match]:
+def match(event: Carried | Called | Indexed) -> Iterator[Match]:
     """State derived from a size is kept for the next call."""
     if isinstance(event, Carried):
         change = event.change
@@ -31,11 +31,27 @@ def match(event: Event) -> Iterator[Match]:
             where = f"self.{change.name}" if change.owner is not None else change.name
             site = change.guard or event.site  # the test is what pins the dimension
             yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")
-    elif isinstance(event, Called) and event.name == "functools.lru_cache":
+    elif isinstance(event, Indexed):
+        if event.stored and isinstance(event.value, Dict) and event.value.kept and _varies(event.index):
+            where = event.value.kept.partition(" ")[2]
+            yield Match(event.site, f"`{where}` keeps what was made for one size, under that size as its key")
+    elif event.name == "functools.lru_cache":
         keyed = sizes((*event.arguments, *event.keywords.values()))
         if keyed and the_tensor(event.result) is not None:
             yield Match(event.site, f"`{event.site.text}` caches a tensor by the size of an input", "lru_cache")
 
+
+def _varies(index: Value) -> bool:
+    return any(size.varies for size in sizes((index,)))
+
+
+_KEYED = """
+def forward(self, x):
+    n = x.shape[0]
+    if n not in self.tables:
+        self.tables[n] = torch.ones(n, device=x.device).sum()
+    return x + self.tables[n]
+"""
 
 RULE = Rule(
     code="EXP302",
@@ -102,6 +118,15 @@ RULE = Rule(
     ),
     near=(
         Near(
+            bad=example(_KEYED, init="self.tables = {}", inputs="torch.ones(3, 4)", inputs2="torch.ones(5, 4)"),
+            good=example(
+                _KEYED.replace("[0]", "[1]"),
+                init="self.tables = {}",
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(5, 4)",
+            ),
+        ),
+        Near(
             bad=example(
                 """
                 def forward(self, x):
@@ -128,6 +153,6 @@ RULE = Rule(
     ),
     proof="second call",
     observed_by=(Observer(check="shapes", precondition="dynamic dimension"),),
-    events=(Carried, Called),
+    events=(Carried, Called, Indexed),
     match=match,
 )

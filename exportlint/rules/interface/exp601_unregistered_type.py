@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Given
-from exportlint.source.values import Instance
+from exportlint.source.events import Given, Returned
+from exportlint.source.values import UNREGISTERED, Dict, Instance, Sequence, Static, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +26,40 @@ if TYPE_CHECKING:
 _FLATTENED = ("NamedTuple", "OrderedDict", "defaultdict", "deque", "ModelOutput")
 
 
-def match(event: Given) -> Iterator[Match]:
-    """An example input is an object of a class that nothing registers."""
-    if isinstance(event.value, Instance) and not event.value.module and not _is_registered(event.value.cls):
-        name = event.value.cls.name
-        yield Match(
-            event.site, f"`{event.site.text}` is a {name}, which torch.export does not know",
-            rewrite=f"Register it: torch.export.register_dataclass({name}), or pass its tensors.",
-        )  # fmt: skip
+def match(event: Given | Returned) -> Iterator[Match]:
+    """An example input, or what comes out, is or holds an object of a class that nothing registers."""
+    for value in _parts(event.value):
+        if isinstance(value, Instance) and not value.module and not _is_registered(value.cls):
+            name = value.cls.name
+            yield Match(
+                event.site, f"`{event.site.text}` {_verb(event, value)} a {name}, which torch.export does not know",
+                rewrite=f"Register it: torch.export.register_dataclass({name}), or pass its tensors.",
+            )  # fmt: skip
+        elif isinstance(value, Static) and value.of in UNREGISTERED:
+            name = value.of.rpartition(".")[2]
+            text = f"`{event.site.text}` {_verb(event, value)} a {name}, which torch.export does not know"
+            yield Match(event.site, text, rewrite="Use a dict, a list or a registered class.")
+        elif isinstance(event, Returned) and isinstance(value, Sequence) and value.kind in ("set", "iterator"):
+            name = {"iterator": "an iterator"}.get(value.kind, "a set")
+            text = f"`{event.site.text}` {_verb(event, value)} {name}, which torch.export does not know"
+            yield Match(event.site, text, rewrite="Return a list or a tuple.")
+
+
+def _verb(event: Given | Returned, value: Value) -> str:
+    return "is" if value in options(event.value) else "holds"
+
+
+def _parts(value: Value) -> Iterator[Value]:
+    """The value, and what is in its lists, tuples and dictionaries."""
+    for option in options(value):
+        yield option
+        inside: tuple[Value, ...] = ()
+        if isinstance(option, Sequence) and option.kind in ("list", "tuple"):
+            inside = option.items or ()
+        elif isinstance(option, Dict):
+            inside = tuple(item for _, item in option.items)
+        for item in inside:
+            yield from _parts(item)
 
 
 def _is_registered(cls: ClassEntry) -> bool:
@@ -72,6 +98,22 @@ RULE = Rule(
     fixed=example("def forward(self, batch):\n    return batch.x * 2", above=_REGISTERED, **_PARTS),
     near=(
         Near(
+            bad=example("def forward(self, x):\n    return set([x])"),
+            good=example("def forward(self, x):\n    return list([x])"),
+        ),
+        Near(
+            bad=example(
+                "def forward(self, x):\n    return {'a': Out(x)}",
+                imports="from dataclasses import dataclass",
+                above="@dataclass\nclass Out:\n    x: torch.Tensor",
+            ),
+            good=example(
+                "def forward(self, x):\n    return {'a': abs(x)}",
+                imports="from dataclasses import dataclass",
+                above="@dataclass\nclass Out:\n    x: torch.Tensor",
+            ),
+        ),
+        Near(
             bad=example(
                 """
                 def forward(self, batch):
@@ -96,6 +138,6 @@ RULE = Rule(
     ),
     proof="capture",
     observed_by=(Observer(check="capture"),),
-    events=(Given,),
+    events=(Given, Returned),
     match=match,
 )

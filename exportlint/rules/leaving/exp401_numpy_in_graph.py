@@ -28,6 +28,8 @@ def match(event: Event) -> Iterator[Match]:
         if event.name == ".numpy" and isinstance(event.receiver, Tensor):
             text = f"`{event.site.text}` hands the values of a tensor to numpy"
             yield Match(event.site, text, rewrite="Leave out .numpy() and compute with torch on the tensor.")
+        elif event.name in ("numpy.operator", "torch.operator"):
+            yield from _operator(event)
         elif event.name.startswith("numpy.") and tensors(given):
             yield Match(event.site, f"`{event.name}` is handed a tensor")
     elif isinstance(event, Asked):
@@ -36,6 +38,15 @@ def match(event: Event) -> Iterator[Match]:
                 yield Match(option.site, f"the numpy array of a tensor decides at line {event.site.line}", "number")
     elif isinstance(event, Indexed) and not isinstance(event.value, Tensor):
         yield from _bounded(event)
+
+
+def _operator(event: Called) -> Iterator[Match]:
+    """A tensor and an array met in an arithmetic operator or in a comparison."""
+    array = next(value for value in event.arguments if isinstance(value, Array))
+    first = event.name == "numpy.operator"
+    variant = "numpy operator" if first else "kept array" if array.kept else ""
+    text = f"`{event.site.text}` computes with a tensor and a numpy array"
+    yield Match(event.site, text, variant, "Make a tensor of the array once, and register it as a buffer.")
 
 
 def _bounded(event: Indexed) -> Iterator[Match]:
@@ -56,6 +67,18 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),
     variants={
+        "numpy operator": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return np.ones(4) * x", imports="import numpy as np"),
+        ),
+        "kept array": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                "def forward(self, x):\n    return x + self.offset",
+                imports="import numpy as np",
+                init="self.offset = np.ones(4)",
+            ),
+        ),
         "number": Variant(
             outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
             bad=example("""
@@ -103,6 +126,10 @@ RULE = Rule(
                 imports="import numpy as np",
                 inputs="torch.ones(2, 4), torch.tensor(3)",
             ),
+        ),
+        Near(
+            bad=example("def forward(self, x):\n    return x * np.array([2.0])", imports="import numpy as np"),
+            good=example("def forward(self, x):\n    return x * np.prod([2.0])", imports="import numpy as np"),
         ),
         Near(
             bad=example(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Called
-from exportlint.source.values import Tensor, is_tensor
+from exportlint.source.events import Called, Entered, Event
+from exportlint.source.values import Device, Dict, Tensor, Value, is_tensor, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,24 @@ _THREADS = frozenset(
     {"threading.Thread", "concurrent.futures.ThreadPoolExecutor", "concurrent.futures.thread.ThreadPoolExecutor"}
 )
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
+_UNTRACED = _PROGRESS | {"torch.save"}
 _GRADIENTS = frozenset({"torch.func.grad", "torch.func.grad_and_value"})
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 
 
-def match(event: Called) -> Iterator[Match]:
-    """A call that capture cannot follow."""
+def match(event: Event) -> Iterator[Match]:
+    """A call that capture cannot follow, or a device that is entered."""
+    if isinstance(event, Called):
+        yield from _called(event)
+    elif isinstance(event, Entered) and isinstance(event.value, Device):
+        yield Match(event.site, f"`with {event.site.text}` is nothing that TorchDynamo follows", "untraced")
+
+
+def _parts(value: Value) -> tuple[Value, ...]:
+    return tuple(part for _, part in value.items) if isinstance(value, Dict) else (value,)
+
+
+def _called(event: Called) -> Iterator[Match]:
     given = event.arguments[0] if event.arguments else None
     text = f"`{event.site.text}`"
     if event.name == ".data_ptr" and isinstance(event.receiver, Tensor):
@@ -38,6 +50,8 @@ def match(event: Called) -> Iterator[Match]:
         yield Match(event.site, f"{text} runs code in threads, which the capture does not see", "threads")
     elif event.name in _COPIES and given is not None and is_tensor(given):
         yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().")
+    elif event.name == "torch.load" or (event.name == "torch.save" and given is not None and tensors(_parts(given))):
+        yield Match(event.site, f"{text} needs the data of tensors, and a captured tensor has none")
     elif event.name in _GRADIENTS:
         yield Match(event.site, f"{text} takes a gradient inside of forward", "gradient")
     elif event.name == "torch._shape_as_tensor":
@@ -49,9 +63,12 @@ def match(event: Called) -> Iterator[Match]:
         )
     elif event.name == "builtins.pow" and event.arguments and is_tensor(event.arguments[0]):
         yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "power")
-    elif event.name in _PROGRESS or event.name.startswith("ctypes.library."):
+    elif event.name in _UNTRACED or event.name.startswith("ctypes.library."):
         yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "untraced")
 
+
+_FILE = {"imports": "import io\nfrom torch import save", "above": "FILE = io.BytesIO()"}
+_CONTEXTS = {"imports": "from contextlib import nullcontext\nfrom torch import device"}
 
 RULE = Rule(
     code="EXP402",
@@ -128,6 +145,15 @@ RULE = Rule(
             ),
         ),
         Near(
+            bad=example("def forward(self, x):\n    save(x, FILE)\n    return x + 2", **_FILE),
+            good=example("def forward(self, x):\n    (x, FILE)\n    return x + 2", **_FILE),
+        ),
+        Near(
+            variant="untraced",
+            bad=example("def forward(self, x):\n    with device(x.device):\n        return x + 3", **_CONTEXTS),
+            good=example("def forward(self, x):\n    with nullcontext(x.device):\n        return x + 3", **_CONTEXTS),
+        ),
+        Near(
             variant="untraced",
             bad=example(
                 """
@@ -149,6 +175,6 @@ RULE = Rule(
     ),
     proof="capture",
     observed_by=(Observer(check="capture"),),
-    events=(Called,),
+    events=(Called, Entered),
     match=match,
 )

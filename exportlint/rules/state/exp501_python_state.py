@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Carried
+from exportlint.source.events import Carried, Changed
 from exportlint.source.values import NONE, Const, Number, Size, Static, Tensor, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_GROWING = frozenset({"append", "extend", "insert", "appendleft"})
 _CONTAINER = frozenset({"append", "extend", "insert", "add", "update", "appendleft", "item", "setdefault"})
 
 
@@ -30,9 +31,15 @@ def match(event: Carried) -> Iterator[Match]:
     """State that the call changed is read by the next one."""
     change = event.change
     where = f"self.{change.name}" if change.owner is not None else change.name
+    if change.how == "next":
+        yield Match(event.site, f"`{where}` is advanced here, and the next call goes on from there")
+        return
     if change.how in _CONTAINER:
-        if any(_is_state(v, True) for v in options(change.value)):
+        if change.how in _GROWING or any(_is_state(v, True) for v in options(change.value)):
             yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
+        return
+    if _is_first_call(change):
+        yield Match(event.site, f"`{where}` tells the first call from later ones, and the program only knows one")
         return
     found = options(change.value)
     advanced = change.how == "advance"
@@ -48,6 +55,14 @@ def match(event: Carried) -> Iterator[Match]:
         return
     buffer = change.how in ("set", "advance") and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
     yield Match(event.site, f"`{where}` is changed here, and the next call reads it", "buffer" if buffer else "")
+
+
+def _is_first_call(change: Changed) -> bool:
+    """Whether a flag is flipped under a test of itself that also decides what is computed."""
+    flipped = isinstance(change.value, Const) and isinstance(change.value.value, bool) and change.how == "set"
+    if not flipped or not change.decides or change.guard is None or not isinstance(change.old, (Const, Static)):
+        return False
+    return re.fullmatch(rf"(?:not )?(?:\w+\.)?{re.escape(change.name)}", change.guard.text) is not None
 
 
 def _is_unread(event: Carried) -> bool:
