@@ -154,7 +154,9 @@ def _of_case(collector: pytest.Module, case: ModelCase, factory: Any) -> Iterato
     shared = session.shared_case(config, f"{collector.nodeid}::{case.name}", case, named)
     for label in config.stash[options.KEY].labels:
         name = f"{case.name}[{label}]"
-        yield ExportItem.from_parent(collector, name=name, shared=shared, label=label, factory=factory)
+        # Spelt out, since pytest would take the brackets for a part of the name and --lf would not find the item again.
+        nodeid = f"{collector.nodeid}::{name}"
+        yield ExportItem.from_parent(collector, name=name, nodeid=nodeid, shared=shared, label=label, factory=factory)
 
 
 class ModelFile(pytest.Module):

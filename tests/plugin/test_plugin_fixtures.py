@@ -19,7 +19,8 @@ def test_passes(export_check):
             return self.linear(x) + torch.arange(4, device=x.device)
 
     result = export_check(ModelCase(Inside, X, dynamic_shapes=ROWS))
-    assert tuple(check.name for check in result.checks) == CHECKS
+    asked = tuple(name for name in CHECKS if name not in ("steps", "methods", "training"))
+    assert tuple(check.name for check in result.checks) == asked
     assert {check.outcome for check in result.checks} == {"passed"}
     assert (result.name, result.target) == ("Inside", "test_models.py::test_passes")
 
