@@ -26,7 +26,7 @@ from exportlint.checks.device_elsewhere import run_elsewhere
 from exportlint.checks.device_kept import look_for_caches
 from exportlint.checks.device_report import Report, blame_origin
 from exportlint.checks.device_rerun import rerun
-from exportlint.checks.device_twin import difference, export_there, tensors
+from exportlint.checks.device_twin import difference, export_there, materialised, tensors
 from exportlint.checks.patches import propose
 from exportlint.places import display_path
 
@@ -146,8 +146,13 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
     except second.SecondDeviceUnavailableError as error:
         report.unchecked = str(error)
         return None
-    model = second.move_module(ctx.build())
-    inputs = second.to_second(ctx.example())
+    try:
+        model, inputs = second.move_module(materialised(ctx)), second.to_second(ctx.example())
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        report.unchecked = f"the model and its inputs cannot be moved to the second device: {blame.words(error)}"
+        return None
     provenance = Provenance(HOME, find_kept(model), earlier=watched.provenance)
     ctx.stage("eager run on the second device")
     actual: list[torch.Tensor] | Exception

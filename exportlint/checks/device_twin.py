@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame, places
 from exportlint.checks import uncaptured
+from exportlint.checks.context import call
 from exportlint.checks.device_report import blame_origin
 from exportlint.parity.compare import Difference, compare
 
@@ -33,6 +34,16 @@ def difference(ctx: Context, expected: Any, actual: Any) -> Difference | None:
     return compare(expected, actual, **ctx.tolerance)
 
 
+def materialised(ctx: Context) -> torch.nn.Module:
+    """A fresh model, called once where it has parameters that take their sizes from the first call."""
+    from torch.nn.parameter import is_lazy
+
+    model = ctx.build()
+    if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        call(model, ctx.example())
+    return model
+
+
 def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
     """Export on the second device; a meeting of devices that only tracing sees is a finding."""
     from exportlint.devices.hooks import NAME as HOME
@@ -43,7 +54,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
     if uncaptured.program(ctx) is None:
         report.notes.append("not exported on the second device, since the export on the CPU fails")
         return None
-    model, (args, kwargs) = ctx.build(), ctx.example()
+    model, (args, kwargs) = materialised(ctx), ctx.example()
     provenance = Provenance(HOME, find_kept(model), births=False)
     ctx.stage("export on the second device")
     try:

@@ -42,6 +42,7 @@ _REFUSING_0_DIM = frozenset(
 
 # Arguments and results that stay on the CPU, by position: lengths, sizes of the steps, split points.
 _HOST_ARGUMENTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1, "tensor_split": 1}
+_LAYOUTS = (torch.strided, torch.sparse_coo)
 _HOST_RESULTS = {"_pack_padded_sequence": 1}
 
 
@@ -54,7 +55,7 @@ class DeviceMismatchError(RuntimeError):
 
 
 class UnsupportedOperatorError(NotImplementedError):
-    """The second device cannot do this operator."""
+    """The second device cannot do this operator, or hold this tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,14 @@ class SecondTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor) -> SecondTensor:
-        """Wrap a CPU tensor without copying it."""
+        """Wrap a CPU tensor without copying it.
+
+        Raises:
+            UnsupportedOperatorError: When its layout has no sizes and strides, as compressed and nested tensors.
+        """
+        if raw.layout not in _LAYOUTS or raw.is_nested:
+            what = "nested tensors" if raw.is_nested else f"tensors of the layout {raw.layout}"
+            raise UnsupportedOperatorError(f"the second device holds no {what}")
         wrapper: SecondTensor = hooks.make_wrapper(cls, raw, second_device())
         wrapper.raw = raw
         return wrapper
@@ -351,6 +359,8 @@ def move_module(module: M) -> M:
         return moved[id(tensor)][0]
 
     for part in module.modules():
-        part._parameters.update({name: move(value) for name, value in part._parameters.items()})  # type: ignore[misc]
-        part._buffers.update({name: move(value) for name, value in part._buffers.items()})
+        for kept in (part._parameters, part._buffers):
+            for name, value in list(kept.items()):
+                if value is not None:  # a scripted module takes items one by one, and only if they were there
+                    kept[name] = move(value)  # type: ignore[assignment]
     return module

@@ -129,6 +129,56 @@ def test_a_generator_of_the_cpu_is_named_where_it_is_used(tmp_path):
     assert alarms(in_fork(lambda: check(load(text, tmp_path, "generator_there")))) == []
 
 
+SCRIPTED = (
+    "class Inner(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.f = nn.Linear(4, 4)\n"
+    "        self.register_buffer('b', torch.ones(4))\n\n"
+    "    def forward(self, x: torch.Tensor):\n        return self.f(x) + {}\n\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("init", "head"),
+    [
+        ("self.f = nn.LazyLinear(3)", ""),
+        ("self.f = torch.jit.script(Inner())", SCRIPTED.format("self.b")),
+        ("self.f = torch.jit.trace(Inner(), torch.ones(2, 4))", SCRIPTED.format("self.b")),
+    ],
+)
+def test_unusual_modules_run_there(tmp_path, init, head):
+    bad = head + model("m = torch.ones(1, 4)  # <-\nreturn self.f(x) + {}", init)
+    good, bad = bad.format("x.sum()"), bad.format("m.sum(0)[:1]")
+    result = in_fork(lambda: check(load(good, tmp_path, "unusual")))
+    assert (result["outcome"], result["reason"], alarms(result)) == ("passed", None, [])
+    found = alarms(in_fork(lambda: check(load(bad, tmp_path, "unusual_bad"))))
+    line = 2 + next(n for n, text in enumerate(bad.splitlines(), 1) if text.endswith(MARK))
+    assert [(rule, at) for rule, _, _, at, _ in found] == [("EXP202", line)]
+
+
+def test_what_a_scripted_module_makes_is_named_where_it_is_called(tmp_path):
+    text = SCRIPTED.format("torch.ones(4)") + model("return self.f(x)  # <-", "self.f = torch.jit.script(Inner())")
+    found = alarms(in_fork(lambda: check(load(text, tmp_path, "scripted"))))
+    line = 2 + next(n for n, text in enumerate(text.splitlines(), 1) if text.endswith(MARK))
+    assert [(rule, at) for rule, _, _, at, _ in found] == [("EXP202", line)]
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("return (self.m @ x.t()).t()", "tensors of the layout torch.sparse_csr"),
+        (
+            "return (torch.eye(4, device=x.device).to_sparse_csr() @ x.t()).t()",
+            "tensors of the layout torch.sparse_csr",
+        ),
+        ("return torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0.0)", "nested tensors"),
+    ],
+)
+def test_what_the_second_device_cannot_hold_is_not_checked(tmp_path, body, what):
+    init = "self.register_buffer('m', torch.eye(4).to_sparse_csr())" if "self.m" in body else "pass"
+    result = in_fork(lambda: check(load(model(body, init), tmp_path, "layouts")))
+    assert (result["outcome"], alarms(result)) == ("not_checked", [])
+    assert result["reason"].endswith(f"UnsupportedOperatorError: the second device holds no {what}")
+
+
 def test_a_backward_pass_is_not_checked(tmp_path):
     text = model("return torch.func.grad(lambda t: (t * t).sum())(x)")
     result = in_fork(lambda: check(load(text, tmp_path, "gradient")))
