@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 from cases import Case, cases
+from forms import FORMS, Form
 
 from exportlint.cli.rule import predicted
 from exportlint.findings import MODES, RESULTS
@@ -92,6 +93,12 @@ def test_the_linter_agrees_with_the_example(case: Case, tmp_path: Path) -> None:
         assert (case.rule.code, case.variant) in here, here
     elif not case.bad:
         assert not here, [p.message for p in found]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
+def test_further_forms_are_found(form: Form, tmp_path: Path) -> None:
+    found = findings(tmp_path, form.source)
+    assert {f"{p.rule.code} {p.variant}".strip() for p in found} == form.found, [p.message for p in found]
 
 
 @pytest.mark.parametrize("case", [c for c in cases() if c.rule.code != "EXP001"], ids=lambda c: c.id.replace(" ", "-"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cases import Case, cases
 from checking import check
+from forms import FORMS, Form
 
 from exportlint.rules import catalogue
 
@@ -25,6 +26,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, li
     folder = tmp_path_factory.mktemp("proofs")
     wanted = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES if c.proof != "check"]
     wanted += [{"id": f"{c.id} like bad", "source": c.source, "like": c.like} for c in FIXED.values()]
+    wanted += [{"id": f"form {i}", "source": f.source, "proof": f.proof} for i, f in enumerate(FORMS)]
     running = []
     for i in range(WORKERS):
         jobs = wanted[i::WORKERS]
@@ -46,6 +48,13 @@ def test_outcomes_are_what_torch_does(case: Case, observed: dict[str, dict[str, 
     seen = observed[case.id]
     assert "error" not in seen, seen
     assert {mode: outcome for mode, (outcome, _) in seen.items()} == dict(case.wanted), seen
+
+
+@pytest.mark.parametrize(("number", "form"), enumerate(FORMS))
+def test_further_forms_end_as_they_say(number: int, form: Form, observed: dict[str, dict[str, list[str]]]) -> None:
+    seen = observed[f"form {number}"]
+    assert "error" not in seen, seen
+    assert tuple(outcome for outcome, _ in seen.values()) == form.outcomes, seen
 
 
 @pytest.mark.parametrize("code", FIXED)

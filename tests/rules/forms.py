@@ -1,0 +1,133 @@
+"""Further forms of hazards, beside the examples of the rules, and clean code close to them.
+
+Each says what torch makes of it in the three capture modes, and what the linter is to find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from exportlint.rules.examples import example
+
+BREAKS = ("breaks", "breaks", "breaks")
+SPECIALISES = ("specialises", "specialises", "fine")
+SILENT = ("silent", "silent", "fine")
+UNPORTABLE = ("unportable", "unportable", "fine")
+UNTRACED = ("fine", "breaks", "breaks")
+UNREGISTERED = ("breaks", "breaks", "fine")
+ALONE = ("breaks", "fine", "fine")
+NUMBER = ("specialises", "fine", "fine")
+FINE = ("fine", "fine", "fine")
+ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
+FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
+NUMPY = {"imports": "import numpy as np"}
+OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
+COUNTED = {"above": "C = {'n': 0}"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """Code of a `forward`.
+
+    Attributes:
+        body: Its statements.
+        outcomes: What torch does, in the order of the capture modes.
+        found: The rules and variants that are found, ``CODE`` or ``CODE VARIANT``.
+        proof: How to see the outcomes.
+        parts: What else the file holds, as `example` takes it.
+    """
+
+    body: str
+    outcomes: tuple[str, str, str]
+    found: frozenset[str]
+    proof: str = "capture"
+    parts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """The text of the file."""
+        lines = "\n".join("    " + line for line in self.body.splitlines())
+        return example(f"def forward(self, {self.parts.get('parameters', 'x')}):\n{lines}", **self._given)
+
+    @property
+    def _given(self) -> dict[str, str]:
+        return {name: text for name, text in self.parts.items() if name != "parameters"}
+
+
+def form(body: str, outcomes: tuple[str, str, str], *found: str, proof: str = "capture", **parts: str) -> Form:
+    """A form, its parts as keywords."""
+    return Form(body, outcomes, frozenset(found), proof, parts)
+
+
+def _on_devices(body: str, outcomes: tuple[str, str, str], *found: str, **parts: str) -> Form:
+    return form(body, outcomes, *found, proof="second device", **parts)
+
+
+def _called_twice(body: str, outcomes: tuple[str, str, str], *found: str, **parts: str) -> Form:
+    return form(body, outcomes, *found, proof="second call", **parts)
+
+
+TABLE = "if n not in {0}:\n    {0}[n] = torch.arange(n, device=x.device)\nreturn x + {0}[n][:, None]"
+FORMS = (
+    form("a, b = sorted([x.sum(), x.mean()])\nreturn x * a + b", BREAKS, "EXP101"),
+    form("y = [x.sum(), x.mean()]\ny.sort()\nreturn x * y[0]", BREAKS, "EXP101"),
+    form("return x * min([x.sum(), x.mean()])", FINE),
+    form("torch._assert(x.sum() > 0, 'no')\nreturn x * 2", BREAKS, "EXP101"),
+    form("positive = bool(x.sum() > 0)\nreturn x * 2", ALONE, "EXP101 bool"),
+    form("return x * 2 if bool(x.sum() > 0) else x", BREAKS, "EXP101"),
+    _on_devices("with torch.device('cpu'):\n    p = torch.arange(4)\nreturn x + p", ("unportable", "breaks", "breaks"),
+                "EXP201 context", "EXP402 untraced"),
+    _on_devices("with x.device:\n    return x + torch.ones(4)", UNTRACED, "EXP402 untraced"),
+    _on_devices("total = torch.zeros(1)\nfor row in x:\n    total = total + row.sum()\nreturn total", UNPORTABLE,
+                "EXP202"),
+    _on_devices("total = torch.tensor(0.0)\nfor i in range(2):\n    total += x[i].sum()\nreturn total", FINE),
+    _on_devices("return x * self.w", UNPORTABLE, "EXP203", init="self.w = nn.Parameter(torch.ones(4)).data"),
+    form("a, b = x.chunk(2, 0)\nreturn a + b", FINE, **ROWS),
+    form("a, *rest = x\nreturn a", SPECIALISES, "EXP301", **ROWS),
+    form("return x.reshape(int(math.prod(x.shape)))", NUMBER, "EXP301 number",
+         **ROWS, imports="import math"),
+    form("return x.reshape(math.prod(x.shape))", FINE, **ROWS, imports="import math"),
+    form("return x.reshape(np.prod(x.shape))", UNTRACED, "EXP301 numpy size", **ROWS, **NUMPY),
+    form("return x * np.zeros(x.shape[0]).size", NUMBER, "EXP301 number", **ROWS, **NUMPY),
+    form("return x * np.sqrt(x.shape[0])", SPECIALISES, "EXP301", **ROWS, **NUMPY),
+    form("return x[:-4] * 2", FINE, **ROWS),
+    form("return x[:-4] * 2", SPECIALISES, "EXP301 slice", **FEW),
+    form("return x[-4:] * 2", SPECIALISES, "EXP301 slice", **FEW),
+    form("return x[4:] * 2", SPECIALISES, "EXP301 slice", **FEW),
+    form("return x[1:-1] * 2", SPECIALISES, "EXP301 slice", **FEW),
+    form("return x[::4] * 2", FINE, **ROWS),
+    form("return x[::4] * 2", SPECIALISES, "EXP301 slice", **FEW),
+    form("n = x.shape[0]\nt = {}\n" + "t[n] = torch.arange(n, device=x.device)\nreturn x + t[n][:, None]", SPECIALISES,
+         "EXP301", **ROWS),
+    _called_twice("n = x.shape[0]\n" + TABLE.format("self.t"), SPECIALISES, "EXP302", **ROWS, init="self.t = {}"),
+    _called_twice("n = x.shape[0]\n" + TABLE.format("T"), SPECIALISES, "EXP302", **ROWS, above="T = {}"),
+    form("return x * np.array([1.0, 2.0, 3.0, 4.0])", ALONE, "EXP401", **NUMPY),
+    form("x = x + 0\nx += np.ones(4, dtype='float32')\nreturn x", ALONE, "EXP401", **NUMPY),
+    form("return np.array([1.0, 2.0, 3.0, 4.0]) * x", BREAKS, "EXP401 numpy operator", **NUMPY),
+    form("return x > np.ones(4, dtype='float32')", BREAKS, "EXP401 numpy operator", **NUMPY),
+    form("return x + T", UNREGISTERED, "EXP401 kept array", **NUMPY, above="T = np.ones(4, dtype=np.float32)"),
+    form("return x * np.float32(2) * np.sqrt(2) * np.pi", FINE, **NUMPY),
+    form("torch.save({'x': x}, io.BytesIO())\nreturn x * 2", BREAKS, "EXP402", imports="import io"),
+    form("torch.save(3, io.BytesIO())\nreturn x * 2", UNTRACED, "EXP402 untraced", imports="import io"),
+    _called_twice("self.seen.append(x.shape)\nreturn x * len(self.seen)", SILENT, "EXP501", init="self.seen = []"),
+    _called_twice("C['n'] += 1\nreturn x * C['n']", SILENT, "EXP501", **COUNTED),
+    _called_twice("c = C\nc['n'] += 1\nreturn x * c['n']", SILENT, "EXP501", **COUNTED),
+    _called_twice("self.c['n'] = self.c.get('n', 0) + 1\nreturn x * self.c['n']", SILENT, "EXP501", init="self.c = {}"),
+    _called_twice("if self.first:\n    self.first = False\n    return x * 2\nreturn x", SILENT, "EXP501",
+                  init="self.first = True"),
+    _called_twice("if self.first:\n    self.first = False\nreturn x", FINE, init="self.first = True"),
+    _called_twice("seen.append(1)\nreturn x * len(seen)", SILENT, "EXP501", parameters="x, seen=[]"),
+    _called_twice("return x * next(self.it)", SILENT, "EXP501", init="self.it = iter(range(1, 100))"),
+    _called_twice("return x * next(self.it)", SILENT, "EXP501", init="self.it = itertools.count(1)",
+                  imports="import itertools"),
+    _called_twice("c = C\nc.n += 1\nreturn x * c.n", SILENT, "EXP501", above="class K:\n    n = 0\n\n\nC = K()"),
+    _called_twice("self.h.append(x)\nreturn x + sum(self.h)", SILENT, "EXP501", init="self.h = deque(maxlen=3)",
+                  imports="from collections import deque"),
+    form("return x, {'a': Out(x)}", UNREGISTERED, "EXP601", **OUT),
+    form("return {x, x + 1}", UNREGISTERED, "EXP601"),
+    form("return (x * i for i in range(2))", UNREGISTERED, "EXP601"),
+    form("return map(torch.sin, [x])", UNREGISTERED, "EXP601"),
+    form("return b['x'] * 2", UNREGISTERED, "EXP601", parameters="b", imports="from collections import UserDict",
+         above="Batch = UserDict", inputs="Batch(x=torch.ones(2))"),
+    form("return x, None, 'a', 3", FINE),
+)  # fmt: skip
