@@ -343,14 +343,14 @@ class Inquiry:
         self, base: Any, twin: Twin, change: Change = NO_CHANGE, steady: Change = NO_CHANGE
     ) -> Difference | None:
         """The difference that other surroundings make in the eager model and not in the program."""
-        changed = self._under(twin, change=change)
+        changed = change.result(base, self._under(twin, change=change))
         difference = self.compare(base, changed)
         if difference is None or isinstance(changed, str) or isinstance(base, str) or _without_data(changed):
             return None
         if self.compare(base, self._under(Twin(clock=twin.clock), change=steady)) is not None:
             return None  # it differs from itself for another reason
         with unchanged(self.program):
-            produced = self._under(twin, self.module, change)
+            produced = change.result(base, self._under(twin, self.module, change))
         return difference if self.compare(changed, produced) is not None else None
 
     def _judge_variable(self, name: str, base: Any, clock: bool) -> None:
@@ -379,8 +379,9 @@ class Inquiry:
                 return
         for place in lines if switch.told else ():
             if not is_installed(place.file):
-                message = f"{switch.what} is read when the model runs; that had no effect on its result in this run"
-                self.findings.append(blame.finding("EXP303", message, place, outcome="fine"))
+                self.findings.append(
+                    blame.finding("EXP303", switch.quiet.format(what=switch.what), place, outcome="fine")
+                )
 
     def _judge_seed(self) -> None:
         """``torch.manual_seed`` in forward runs once, at the capture: the program draws by the caller's seed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dataclasses
 import functools
 import importlib
 import re
@@ -43,12 +44,14 @@ class Change:
         around: A context in which it is given, for the user's Python modules.
         inputs: What becomes of the arguments.
         model: What becomes of the model.
+        result: What of another result counts, given the plain one.
     """
 
     words: str
     around: Callable[[Iterable[ModuleType]], AbstractContextManager[Any]] = lambda _: contextlib.nullcontext()
     inputs: Callable[[Inputs], Inputs] = lambda inputs: inputs
     model: Callable[[torch.nn.Module], Any] = lambda _: None
+    result: Callable[[Any, Any], Any] = lambda _, changed: changed
 
 
 NO_CHANGE = Change("")
@@ -65,6 +68,7 @@ class Switch:
         message: What to say about the line.
         rewrite: What to write instead.
         told: Whether a read without effect is worth a word.
+        quiet: What to say about it.
         steady: An answer that is the same for each fresh model, where the true one is not.
     """
 
@@ -74,6 +78,7 @@ class Switch:
     rewrite: str
     message: str = "state baked: {what} is read once, while the model is captured, and the program keeps the answer"
     told: bool = True
+    quiet: str = "{what} is read when the model runs; that had no effect on its result in this run"
     steady: Change = NO_CHANGE
 
     @property
@@ -158,6 +163,18 @@ def _salted(true: int, value: Any) -> int:
 
 
 # -- other arguments and parameters
+
+
+def _in_dtypes_of(plain: Any, changed: Any) -> Any:
+    """The changed result in the dtypes of the plain one: that a dtype follows is what the model asks for."""
+    ours, theirs = pytree.tree_leaves(plain), pytree.tree_leaves(changed)
+    if len(ours) != len(theirs):
+        return changed
+    cast = [
+        b.to(a.dtype) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else b
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+    return pytree.tree_unflatten(cast, pytree.tree_structure(changed))
 
 
 def _with_gradients(inputs: Inputs) -> Inputs:
@@ -273,8 +290,14 @@ SWITCHES = (
     Switch(
         "the default dtype",
         re.compile(r"get_default_dtype"),
-        (_answer("torch.get_default_dtype", lambda _: torch.float64, "with float64 as the default dtype"),),
+        (
+            dataclasses.replace(
+                _answer("torch.get_default_dtype", lambda _: torch.float64, "with float64 as the default dtype"),
+                result=_in_dtypes_of,
+            ),
+        ),
         "Take the dtype from an input or a parameter.",
+        quiet="{what} is read when the model runs, and the program keeps it; the numbers do not depend on it",
     ),
     Switch(
         "the default device",

@@ -44,8 +44,9 @@ DECIDING = {
     ),
     "processors": ("import os\nreturn x * os.cpu_count()  # <-", "os.cpu_count()", "len([os.cpu_count()])"),
     "default dtype": (
-        "return x.to(torch.get_default_dtype())  # <-",
-        "x.to(torch.get_default_dtype())", "x * len([torch.get_default_dtype()])"
+        "scale = 2 if torch.get_default_dtype() == torch.float64 else 1  # <-\nreturn x * scale",
+        "scale = 2",
+        "scale = 1",
     ),
     "default device": (
         "return x * 2 if torch.get_default_device().type == 'cpu' else x  # <-", "else x", "else x * 2"
@@ -66,6 +67,10 @@ TOLD |= {"folder by its path", "hash of a text", "default dtype", "default devic
 
 # Good models that read the same, or whose text only looks like it.
 HARMLESS = {
+    "result in the default dtype": "return x.to(torch.get_default_dtype()) * 2",
+    "zeros in the default dtype": (
+        "dtype = torch.get_default_dtype()\nreturn torch.cat([x.to(dtype), torch.zeros(4, 1, dtype=dtype)], -1)"
+    ),
     "checkpoints where gradients are recorded": (
         "from torch.utils.checkpoint import checkpoint\nif torch.is_grad_enabled() and x.requires_grad:\n"
         "    return checkpoint(torch.exp, x, use_reentrant=False)\nreturn x.exp()"
