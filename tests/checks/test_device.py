@@ -202,6 +202,20 @@ def test_without_the_second_device_it_is_not_checked(tmp_path):
     assert [(rule, severity, line) for rule, severity, _, line, _ in result["findings"]] == [("EXP201", "warning", 8)]
 
 
+def test_with_an_old_torch_provenance_still_runs(tmp_path):
+    def run(text, name):
+        import torch
+
+        torch.__version__ = "2.9.1"
+        return check(load(text, tmp_path, name))
+
+    result = in_fork(run, model("return x + torch.ones(4, device=x.device)"), "follows_old")
+    reason = "the second device needs torch 2.10 or newer, this is 2.9.1"
+    assert (result["outcome"], result["reason"]) == ("not_checked", reason)
+    result = in_fork(run, model("return x + torch.ones(4, device='cuda')"), "cuda_literal_old")
+    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP201", 8)]
+
+
 def test_numbers_that_change_from_run_to_run_are_not_compared(tmp_path):
     text = "import time\n" + model("return x + time.perf_counter_ns() % 100000")
     result = in_fork(lambda: check(load(text, tmp_path, "clock")))
