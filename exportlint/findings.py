@@ -26,7 +26,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MODES: tuple[Mode, ...] = get_args(Mode)
 RESULTS: tuple[Result, ...] = get_args(Result)
 # The checks, in the order in which they run and are shown.
-CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "lint")
+CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "steps", "methods", "training", "lint")
 # The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
 DEVICES = ("second", "meta", "fake-cuda", "cuda", "mps", "xpu")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})

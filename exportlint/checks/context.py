@@ -56,7 +56,6 @@ class Settings:
         record: Whether to tell what each check depends on.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
-        died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
     """
 
     checks: tuple[str, ...]
@@ -65,7 +64,6 @@ class Settings:
     workdir: str = ""
     captured: bool = True
     record: bool = False
-    died: str = ""
     tolerance: tuple[float, float] | None = None
     died: str = ""
 
@@ -119,31 +117,40 @@ class Context:
         default = self.settings.tolerance
         return {} if default is None else {"rtol": default[0], "atol": default[1]}
 
-    def compare(self, expected: Any, actual: Any, inputs: Inputs | None = None) -> Difference | None:
+    def compare(
+        self, expected: Any, actual: Any, inputs: Inputs | None = None, *, reference: Reference | None = None
+    ) -> Difference | None:
         """The first difference between two results of a call, as the case defines equal.
 
         Args:
             expected: What the eager model returns.
             actual: What the program returns.
             inputs: The arguments of the call, for a fresh model in float64 where results are not equal bit for bit.
+            reference: Stands for that model's result where more than the arguments decides it.
         """
         from exportlint.parity.compare import compare
 
-        reference = self.reference(inputs) if inputs is not None else None
+        if reference is None and inputs is not None:
+            reference = self.reference(inputs)
         found = compare(expected, actual, reference=reference, canonical=self.case.canonical, **self.tolerance)
         if reference is not None and found is None:
             self.judged.update(dict.fromkeys(reference.notes))
         return found
 
-    def reference(self, *calls: Inputs) -> Reference:
-        """The result of the last of these calls of one fresh model in float64, for when it is needed."""
+    def reference(self, *calls: Inputs, call_of: Callable[[Any, int], Any] = lambda model, _: model) -> Reference:
+        """The result of the last of these calls of one fresh model in float64, for when it is needed.
+
+        Args:
+            *calls: Their arguments.
+            call_of: What is called, of the model and by the place among the calls.
+        """
         from exportlint.parity.reference import Reference, in_double, widened
 
         def prepare() -> Callable[[], Any]:
             model, wide = in_double(self.build()), [widened(inputs) for inputs in calls]
 
             def last() -> Any:
-                results = [call(model, inputs) for inputs in wide]
+                results = [call(call_of(model, place), inputs) for place, inputs in enumerate(wide)]
                 return self.case.canonical(results[-1]) if self.case.canonical is not None else results[-1]
 
             return last
@@ -325,8 +332,20 @@ class Context:
             with torch.no_grad():
                 return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         finally:
-            left = watch.findings(lambda: call(model, self.example()))
+            left = watch.findings(lambda: self._call_apart(model))
             self.left_behind += [finding for finding in left if finding not in self.left_behind]
+
+    def _call_apart(self, model: torch.nn.Module) -> Any:
+        """Call a model whose buffers a program shares, and give them their values back."""
+        import torch
+
+        before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+        try:
+            return call(model, self.example())
+        finally:
+            with torch.no_grad():
+                for buffer, value in before:
+                    buffer.copy_(value)
 
     @property
     def captured(self) -> bool:

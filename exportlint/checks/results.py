@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 RAN_NOT = "the model does not run"
+NOT_ASKED = "not asked for"  # begins the reason of a check that only some cases ask for
 MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second call"})
 MOST_WORDS = 100  # last lines of a process that are kept
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')

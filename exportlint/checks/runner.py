@@ -260,7 +260,7 @@ class Runner:
         options = self.options
         settings: dict[str, Any] = {"devices": options.devices, "tolerance": options.tolerance}
         settings["also"] = sorted(portable(file) for file in also)
-        if check == "shapes":
+        if check in ("shapes", "steps"):
             settings["examples"] = options.examples
         if check == joining.NAME:
             settings["checks"] = options.checks
@@ -319,7 +319,8 @@ class Runner:
             if "device" in done and device_saved.pending(workdir):
                 done["device"] = self._load_elsewhere(done["device"], workdir, done.get("reload"))
         with self._lock:
-            checks = tuple(self._silence.apply(done[name]) for name in options.checks)
+            shown = [done[name] for name in options.checks if not _left_out(done[name], options)]
+            checks = tuple(self._silence.apply(check) for check in shown)
         if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
             return self._join(checks, progress.exercised)
         return checks
@@ -442,6 +443,12 @@ class Runner:
             output.seek(0)
             code, lines = process.returncode, tuple(output.read().splitlines())
         return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
+
+
+def _left_out(check: CheckResult, options: Options) -> bool:
+    """Whether a check is not shown: the case does not ask for it, and neither does the caller."""
+    asked = options.checks != CHECKS or check.outcome != "not_checked"
+    return not asked and (check.reason or "").startswith(results.NOT_ASKED)
 
 
 def _at_fault(check: CheckResult) -> bool:

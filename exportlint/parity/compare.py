@@ -237,8 +237,7 @@ def _brought(canonical: Callable[[Any], Any], actual: Any) -> Any:
 
 def _far(x: torch.Tensor, y: torch.Tensor, r: torch.Tensor, allowed: Allowance, eps: float) -> str | None:
     """How the error against the reference goes beyond the allowance."""
-    size = tolerance.magnitude_of(r.abs())
-    sentinel = x.abs() >= tolerance.FAR_ABOVE * size if size else x.abs() < 0
+    sentinel = tolerance.sentinels(x)
     beyond = _beyond(x[sentinel], y[sentinel], tolerance.FLOOR_ULPS * eps * x[sentinel].abs(), x.numel())
     error = (y - r).abs()[~sentinel]
     if beyond is not None or not error.numel():

@@ -90,16 +90,19 @@ class _Program(torch.fx.Interpreter):
         super().__init__(module)
         self.known = known
         self.values: set[Print] = set()
+        self.strange: set[torch.fx.Node] = set()
         self.parted: list[torch.fx.Node] = []
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        args, kwargs = self.fetch_args_kwargs_from_env(n) if n.op == "call_function" else ((), {})
-        before = prints((args, kwargs))
         result = super().run_node(n)
         found = prints(result)
         self.values.update(found)
-        if n.op == "call_function" and self.known.issuperset(before) and not self.known.issuperset(found):
-            self.parted.append(n)
+        if n.op == "call_function" and not self.known.issuperset(found):
+            self.strange.add(n)
+            # What is made from nothing, such as a mask that eager does without, says nothing about what follows.
+            tensors = [node for node in n.all_input_nodes if prints(self.env.get(node))]
+            if tensors and self.strange.isdisjoint(tensors):
+                self.parted.append(n)
         return result
 
 

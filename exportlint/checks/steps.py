@@ -1,0 +1,339 @@
+"""The check ``steps``: do eager model and program agree in every sequence of calls?
+
+The case names the calls that may follow each other. A state machine of hypothesis draws sequences; after each call the
+results, the arguments that were written into, the buffers and what is carried to the next call are compared. Each side
+goes on with what it returned itself. Two sequences are always run: each step and the same call again, and a long one of
+the last step. What fails is shrunk to the shortest sequence, and blamed on the first node whose value parts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from torch.utils import _pytree as pytree
+
+from exportlint import blame
+from exportlint.checks import programs
+from exportlint.checks.case import Moment, as_inputs
+from exportlint.checks.context import ModelError, call, fresh
+from exportlint.checks.results import NOT_ASKED
+from exportlint.findings import CheckResult
+from exportlint.parity.compare import compare
+from exportlint.parity.observed import buffers_differ, inputs_differ, observe
+from exportlint.parity.parting import parting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from exportlint.checks.case import Inputs, Step
+    from exportlint.checks.context import Context
+    from exportlint.checks.programs import Programs
+    from exportlint.parity.compare import Difference
+    from exportlint.parity.observed import Observed
+    from exportlint.parity.parting import Parting
+    from exportlint.parity.reference import Reference
+
+NAME = "steps"
+LONGEST = 16  # calls in a drawn sequence
+SECONDS = 60.0  # what drawing may take
+
+
+class PartedError(Exception):
+    """The program failed, or returned or wrote something else, in the last of these calls."""
+
+    def __init__(self, done: tuple[Done, ...], evidence: str) -> None:
+        super().__init__(evidence)
+        self.done, self.evidence = done, evidence
+
+    @property
+    def words(self) -> str:
+        """The sequence and what happened at its end."""
+        return f"{', '.join(step.name for step in self.done)}: {self.evidence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call that was made.
+
+    Attributes:
+        name: Name of the step.
+        method: The method that was called; empty for a reset.
+        inputs: Copies of the arguments on the eager model's side.
+        own: The same on the program's side.
+    """
+
+    name: str
+    method: str = ""
+    inputs: Inputs = ((), {})
+    own: Inputs = ((), {})
+
+
+@dataclass
+class Run:
+    """One sequence of calls of a fresh eager model and of the programs."""
+
+    subject: Programs
+    steps: Mapping[str, Step | None]
+    done: list[Done] = field(default_factory=list)
+    count: int = 0
+    last: Any = None
+    own: Any = None
+
+    def __post_init__(self) -> None:
+        self.ctx = self.subject.ctx
+        self.model = self.ctx.build()
+        self._restored = self.subject.unchanged()
+        self._restored.__enter__()
+
+    def end(self) -> None:
+        """Give the programs their state back."""
+        self._restored.__exit__(None, None, None)
+
+    def step(self, name: str, seed: int) -> None:
+        """Make a step, if it is possible now.
+
+        Raises:
+            PartedError: When the sides part.
+            ModelError: When the eager model fails, or the step's own function does.
+        """
+        step = self.steps[name]
+        if step is None:
+            if self.count:
+                self.done.append(Done(name))
+                self.count, self.last, self.own = 0, None, None
+            return
+        inputs = self._made(step, Moment(fresh(self.last), self.count, seed))
+        if inputs is not None:
+            own = self._made(step, Moment(fresh(self.own), self.count, seed))
+            self._call(Done(name, step.method, inputs, own if own is not None else inputs))
+
+    def again(self) -> None:
+        """Make the last call once more with the same arguments."""
+        if self.count:
+            last = self.done[-1]
+            self._call(Done(f"{last.name.removesuffix(' again')} again", last.method, last.inputs, last.own))
+
+    def _made(self, step: Step, moment: Moment) -> Inputs | None:
+        try:
+            made = step.inputs(moment)
+            return None if made is None else fresh(as_inputs(made, "a step"))
+        except Exception as error:
+            raise ModelError("step") from error
+
+    def _call(self, done: Done) -> None:
+        self.done.append(done)
+        function, module = self.subject.eager(self.model, done.method), self.subject.modules[done.method]
+        eager_inputs = fresh(done.inputs)
+        self.ctx.stage(f"eager call of the step {done.name}")
+        try:
+            eager = observe(self.model, eager_inputs, lambda _, inputs: call(function, inputs))
+        except Exception as error:
+            raise ModelError("step") from error
+        self.ctx.stage(f"program in the step {done.name}")
+        try:
+            program = observe(module, fresh(done.own), call)
+        except Exception as error:
+            if blame.is_out_of_memory(error):
+                raise MemoryError from error
+            raise PartedError(tuple(self.done), blame.words(error)) from error
+        evidence = self._differ(done, eager, program)
+        if evidence is not None:
+            raise PartedError(tuple(self.done), evidence)
+        self.count, self.last, self.own = self.count + 1, eager.result, program.result
+
+    def _differ(self, done: Done, eager: Observed, program: Observed) -> str | None:
+        """How the two calls differ, in words."""
+        found = self.ctx.compare(eager.result, program.result, reference=self._reference())
+        if found is not None:
+            return str(found)
+
+        def close(a: Any, b: Any) -> Difference | None:
+            return compare(a, b, **self.ctx.tolerance)
+
+        buffers = self.subject.buffers(done.method)
+        return inputs_differ(eager, program, close) or buffers_differ(eager.buffers, buffers, close)
+
+    def _reference(self) -> Reference:
+        """The last call in float64, after those before it."""
+        calls = [done for done in self.done if done.method]
+        return self.ctx.reference(
+            *(done.inputs for done in calls),
+            call_of=lambda model, place: self.subject.eager(model, calls[place].method),
+        )
+
+
+def run(ctx: Context) -> CheckResult:
+    """Run the check."""
+    case = ctx.case.whole or ctx.case
+    first = f"{case.name}.{next(iter(case.methods), '')}"
+    if not case.steps:
+        return _not_checked(f"{NOT_ASKED}: the case names no steps")
+    if ctx.case.whole is not None and ctx.case.name != first:
+        return _not_checked(f"{NOT_ASKED}: the steps are checked with {first}")
+    try:
+        return _search(programs.of_case(ctx), case.steps, ctx)
+    except ModelError as error:
+        if error.stage == "step":
+            return _step_failed(error)
+        return _not_checked(f"the model does not run: the {error.stage} fails")
+    except programs.NotExportedError as error:
+        return _not_checked(f"the model is not captured{f': {error}' if str(error) else ''}")
+
+
+def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -> CheckResult:
+    search = Search(subject, steps, max(1, ctx.settings.examples))
+    parted = search.run()
+    if parted is not None:
+        return _failed(subject, steps, parted)
+    reason = f"{search.calls} calls in {search.sequences} sequences of up to {search.longest}"
+    return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(subject.ctx.judged))
+
+
+def _not_checked(reason: str) -> CheckResult:
+    return CheckResult(name=NAME, outcome="not_checked", reason=reason)
+
+
+def _step_failed(error: ModelError) -> CheckResult:
+    cause = error.__cause__ or error
+    message = "the eager model fails in a step of the case, or the step's arguments cannot be made"
+    found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
+    return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
+
+
+@dataclass
+class Search:
+    """The search for a sequence in which the sides part."""
+
+    subject: Programs
+    steps: Mapping[str, Step | None]
+    examples: int
+    calls: int = 0
+    sequences: int = 0
+    longest: int = 0
+    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def run(self) -> PartedError | None:
+        """The shortest sequence found in which the sides part, or ``None``."""
+        first = self._fixed()
+        drawn = self._drawn()
+        found = [parted for parted in (drawn, first) if parted is not None]
+        return min(found, key=lambda parted: len(parted.done), default=None)
+
+    def begin(self) -> Run:
+        """Begin a sequence."""
+        return Run(self.subject, self.steps)
+
+    def count(self, run: Run) -> None:
+        """Count the calls of a sequence that has ended."""
+        calls = sum(bool(done.method) for done in run.done)
+        self.calls, self.sequences, self.longest = self.calls + calls, self.sequences + 1, max(self.longest, calls)
+        run.end()
+
+    def _fixed(self) -> PartedError | None:
+        """Every step in the order of the case, each twice with the same arguments; then the last one many times."""
+        names = [name for name, step in self.steps.items() if step is not None]
+        run = self.begin()
+        try:
+            for name in names:
+                run.step(name, 0)
+                run.again()
+        except PartedError as parted:
+            return parted
+        finally:
+            self.count(run)
+        run = self.begin()
+        try:
+            for name in [*names, *[names[-1]] * (LONGEST - len(names))]:
+                run.step(name, 0)
+        except PartedError as parted:
+            return parted
+        finally:
+            self.count(run)
+        return None
+
+    def _drawn(self) -> PartedError | None:
+        config = settings(
+            max_examples=self.examples,
+            stateful_step_count=LONGEST,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            report_multiple_bugs=False,
+            print_blob=False,
+            verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        )
+        try:
+            run_state_machine_as_test(_machine(self), settings=config)
+        except PartedError as parted:
+            return parted
+        except Flaky as error:  # time was up, or the model never does the same twice
+            causes = [*getattr(error, "exceptions", ()), error.__cause__, error.__context__]
+            return next((cause for cause in causes if isinstance(cause, PartedError)), None)
+        return None
+
+
+def _machine(search: Search) -> type[RuleBasedStateMachine]:
+    """A state machine with a rule for each step, and one that repeats the last call."""
+
+    class Sequence(RuleBasedStateMachine):
+        @initialize()
+        def begin(self) -> None:
+            self.run = search.begin()
+
+        @rule()
+        def again(self) -> None:
+            if time.monotonic() < search.deadline:
+                self.run.again()
+
+        def teardown(self) -> None:
+            if hasattr(self, "run"):
+                search.count(self.run)
+
+    for name in search.steps:
+        setattr(Sequence, f"step_{len(vars(Sequence))}", _rule(search, name))
+    return Sequence
+
+
+def _rule(search: Search, name: str) -> Any:
+    def step(self: Any, seed: int) -> None:
+        if time.monotonic() < search.deadline:
+            self.run.step(name, seed)
+
+    return rule(seed=st.integers(0, 2**16))(step)
+
+
+def _failed(subject: Programs, steps: Mapping[str, Step | None], parted: PartedError) -> CheckResult:
+    where = _where(subject, steps, parted)
+    evidence = parted.words if where is None else f"{parted.words}; {where}"
+    function = getattr(type(subject.ctx.build()), parted.done[-1].method, None)
+    place = where.place if where is not None and where.place is not None else blame.definition_of(function)
+    calls = "its first call" if len(parted.done) == 1 else f"a sequence of {len(parted.done)} calls"
+    message = f"the program parts from the eager model in {calls}"
+    found = blame.finding("EXP004", message, place, outcome="silent", evidence=evidence)
+    return CheckResult(name=NAME, outcome="failed", reason=f"{message}: {parted.words}", findings=(found,))
+
+
+def _where(subject: Programs, steps: Mapping[str, Step | None], parted: PartedError) -> Parting | None:
+    """Where values part in the last call, after the calls before it."""
+    *before, last = parted.done
+    run = Run(subject, steps)
+    try:
+        for done in before:
+            if done.method:
+                call(subject.eager(run.model, done.method), fresh(done.inputs))
+                call(subject.modules[done.method], fresh(done.own))
+        model, inputs = subject.as_captured(run.model, last.method), fresh(last.inputs)
+        flat = pytree.tree_leaves(fresh(last.own))
+        return parting(model, lambda: call(model, inputs), subject.programs[last.method], flat)
+    except Exception:
+        return None
+    finally:
+        run.end()
