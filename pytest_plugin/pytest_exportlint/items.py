@@ -73,16 +73,14 @@ def settle(item: pytest.Item, shared: session.SharedCase, label: str) -> None:
         pytest.xfail.Exception: When it failed as expected.
     """
     from exportlint.checks.requirements import MissingRequirementError
-    from exportlint.checks.results import with_expectations
     from pytest_exportlint import messages
 
     __tracebackhide__ = True
     try:
         shared.result(label)
-        checks = with_expectations(shared.known(), shared.expectations(item))
+        check = shared.marked(item, label)
     except (MissingRequirementError, ValueError) as error:
         raise ExportFailedError(str(error)) from None
-    check = next(check for check in checks if check.name == label)
     result = CaseResult(name=shared.name, target=shared.id, checks=(check,))
     session.remember(item, result)
     notes = session.runner(item.config).notes

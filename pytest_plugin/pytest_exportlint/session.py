@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RUNNER = pytest.StashKey["Runner"]()
 OBSERVED = pytest.StashKey[list[CaseResult]]()  # of a test: the cases that it checked
+LINT = "lint"
 UNTOLD = "nothing was found out"
 
 
@@ -126,11 +127,23 @@ class SharedCase:
                 raise
         return self._results[label]
 
-    def known(self) -> list[CheckResult]:
-        """The results that there are."""
-        return list(self._results.values())
+    def marked(self, item: pytest.Item, label: str) -> CheckResult:
+        """The result of a check that was run, with what is expected of it.
 
-    def expectations(self, item: pytest.Item) -> dict[str, str]:
+        Raises:
+            ValueError: When a mark of the item means nothing.
+        """
+        from exportlint.checks.results import with_expectations
+
+        expected = self._expectations(item)
+        if label != LINT:
+            return with_expectations([self._results[label]], expected)[0]
+        # It names the checks that confirm it, and knows nothing of labels for single devices.
+        checks = [dataclasses.replace(check, name=_check_of(name)) for name, check in self._results.items()]
+        marked = with_expectations(checks, {_check_of(name): reason for name, reason in expected.items()})
+        return next(check for check in marked if check.name == LINT)
+
+    def _expectations(self, item: pytest.Item) -> dict[str, str]:
         """The reasons for which checks are expected to fail, by check.
 
         Raises:
@@ -188,6 +201,10 @@ class SharedCase:
         plugins = self.config.pluginmanager.get_plugins()
         files = {os.path.realpath(file) for p in plugins if (file := getattr(p, "__file__", None))}
         return tuple(sorted(f for f in files if Path(f).name == "conftest.py" and str(Path(f).parent) in folders))
+
+
+def _check_of(label: str) -> str:
+    return "device" if label.startswith("device-") else label
 
 
 def _from_here(target: str) -> str:
