@@ -116,3 +116,22 @@ def test_a_mask_of_ones_is_drawn_with_zeros():
 
     draw()
     assert seen == {0, 1}
+
+
+def test_a_loop_that_torch_compiles_is_looked_into_and_runs_as_before():
+    from torch._higher_order_ops import while_loop
+
+    class Loops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(7, 4)
+
+        def forward(self, ids):
+            rows = self.table(ids)
+            return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), rows))[1]
+
+    ids = torch.tensor([1, 2])
+    model = Loops()
+    assert contents._vocabularies(model, ((ids,), {})) == {contents._memory(ids): 7}
+    with torch.no_grad():
+        assert torch.equal(model(ids), model.table(ids) * 8)
