@@ -34,14 +34,23 @@ FORMS: dict[str, Callable[[ExportedProgram], torch.nn.Module]] = {
     "save and load": _reloaded,
     "run_decompositions": lambda program: program.run_decompositions().module(),
 }
+COSTLY = ("save and load", "run_decompositions")  # these take as long as an export
+MOST_NODES = 100  # of a program for which the costly forms are made
 
 
 class Guardless:
-    """The forms of one program, made when they are first needed."""
+    """The forms of one program, made when they are first needed.
+
+    Attributes:
+        untried: The forms that were not made, in words; empty where all were.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._made: dict[str, torch.nn.Module | None] = {}
+        nodes = len(subject.program.graph.nodes)
+        self._forms = [name for name in FORMS if nodes <= MOST_NODES or name not in COSTLY]
+        self.untried = f"{' and '.join(COSTLY)}: the program has {nodes} nodes" if nodes > MOST_NODES else ""
 
     def judge(self, fault: FaultError, space: Space) -> None:
         """Write into a fault what happens to a call of its sizes where nothing refuses it."""
@@ -56,7 +65,7 @@ class Guardless:
             expected = self._subject.eager(inputs)
         except Exception:
             return
-        wrong = {name: said for name in FORMS if (said := self._answer(name, inputs, expected))}
+        wrong = {name: said for name in self._forms if (said := self._answer(name, inputs, expected))}
         if wrong:
             said = next(iter(wrong.values()))
             fault.silent = f"; answered without a word, and wrongly, after {', '.join(wrong)}: {said}"

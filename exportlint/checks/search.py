@@ -65,6 +65,8 @@ class Search:
         guardless = Guardless(self.subject)
         for fault in self.subject.faults.values():
             guardless.judge(fault, space)
+        if guardless.untried and any(fault.silent for fault in self.subject.faults.values()):
+            self.notes.append(f"not tried without guards: {guardless.untried}")
 
     def _try_all(self, space: Space) -> None:
         self._lowered(space)

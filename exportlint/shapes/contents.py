@@ -277,8 +277,8 @@ def _vocabularies(model: Any, example: Inputs) -> dict[int, int]:
                 sizes[_memory(indices)] = min(rows, sizes.get(_memory(indices), rows))
             return func(*args, **(kwargs or {}))
 
+    reads: Any = Reads()  # type: ignore[no-untyped-call]
     # A model that does not run where its operators are watched tells nothing of its tables.
-    with contextlib.suppress(Exception), torch.no_grad(), torch.compiler.set_stance("force_eager"):
-        with Reads():  # type: ignore[no-untyped-call]
-            model(*example[0], **example[1])
+    with contextlib.suppress(Exception), torch.no_grad(), torch.compiler.set_stance("force_eager"), reads:
+        model(*example[0], **example[1])
     return sizes
