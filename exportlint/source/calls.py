@@ -170,7 +170,10 @@ def torch_module(it: Interpreter, node: cst.Call, callee: TorchModule, given: Ar
     result: Value = UNKNOWN
     if kind != "container":
         # Its parameters follow the model, so what is given meets them.
-        made = tensors.combine(it, node, (Tensor("follows", real=True), *given.all), state)
+        own = Tensor("follows", real=True)
+        if callee.unknown_to:
+            own = Tensor("default", None, scalar=False, home=f"list {callee.unknown_to}", real=True)
+        made = tensors.combine(it, node, (own, *given.all), state)
         result = _module_result(callee.name, kind, made, given)
     _called(it, node, callee.name, callee, given, result, state)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import libcst as cst
 
 from exportlint.source import attributes, conditions, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
+from exportlint.source.facts import facts
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
 from exportlint.source.tree import children
 from exportlint.source.values import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Interpreter", Any, "State"], None]
 _DEEPEST = 3
+_MENTIONS = 2  # of a list: where it is bound, and where `forward` uses it
 
 
 def element(it: Interpreter, value: Value) -> Value:
@@ -166,7 +169,30 @@ def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
     for target in node.targets:
         outlives = isinstance(target.target, cst.Attribute) or bool(state.frame.globals)
         advances = outlives and not it.silent and _follows(it, node.value, target.target, state)
+        if it.constructing and isinstance(target.target, cst.Attribute):
+            value = _unregistered(node.value, value, target.target.attr.value, state)
         assign(it, target.target, value, state, "advance" if advances else "set")
+
+
+def _unregistered(node: cst.BaseExpression, value: Value, name: str, state: State) -> Value:
+    """The value of an attribute: what is made inside of a plain list that nothing else mentions is not registered."""
+    parts = [part.value for part in node.elements] if isinstance(node, cst.List) else []
+    parts = [node.elt] if isinstance(node, cst.ListComp) else parts
+    if not parts or not isinstance(value, Sequence) or not all(isinstance(part, cst.Call) for part in parts):
+        return value
+    lines = state.frame.fragment.source.text
+    if len(re.findall(rf"\bself\.{name}\b", lines)) > _MENTIONS or re.search(r"def _apply\b|def to\b", lines):
+        return value
+    items = None if value.items is None else tuple(_alone(item, name) for item in value.items)
+    return replace(value, items=items, element=_alone(value.element, name))
+
+
+def _alone(value: Value, name: str) -> Value:
+    if isinstance(value, TorchModule) and value.name in facts().modules_with_parameters:
+        return replace(value, unknown_to=name)
+    if isinstance(value, Tensor) and value.kept == "parameter":
+        return replace(value, placement="default", kept="", home=f"list {name}", scalar=value.scalar)
+    return value
 
 
 def _follows(it: Interpreter, node: cst.BaseExpression, target: cst.CSTNode, state: State) -> bool:

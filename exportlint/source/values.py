@@ -259,10 +259,11 @@ class Instance(Value):
 
 @dataclass(frozen=True, slots=True)
 class TorchModule(Value):
-    """A module of ``torch.nn``; `parts` are the modules of a container."""
+    """A module of ``torch.nn``; `parts` are those of a container, `unknown_to` the plain list that alone holds it."""
 
     name: str
     parts: tuple[Value, ...] = ()
+    unknown_to: str = ""
     extent: tuple[int, int] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -29,6 +29,10 @@ def match(event: Event) -> Iterator[Match]:
     """A tensor that is kept outside of the state meets one that follows the inputs, or is written to."""
     if isinstance(event, Met) and event.stray.home not in ("", "context"):
         kind, _, name = event.stray.home.partition(" ")
+        if kind == "list":
+            text = f"`self.{name}` is a plain list, so .to() does not move the parameters in it"
+            yield Match(event.site, text, "list", "Make it an nn.ModuleList or an nn.ParameterList.")
+            return
         named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
         yield Match(
             event.site,
@@ -58,6 +62,18 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     variants={
+        "list": Variant(
+            outcomes=outcomes(export="unportable", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    for layer in self.layers:
+                        x = layer(x)
+                    return x
+                """,
+                init="self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]",
+            ),
+        ),
         "written": Variant(
             outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
             bad=example(
@@ -94,6 +110,11 @@ RULE = Rule(
         init='self.register_buffer("scale", torch.arange(4.0), persistent=False)',
     ),
     near=(
+        Near(
+            variant="list",
+            bad=example("def forward(self, x):\n    return self.w[0](x) + 1", init="self.w = [nn.Linear(4, 4)]"),
+            good=example("def forward(self, x):\n    return self.w[0](x) + 1", init="self.w = [nn.Identity(4, 4)]"),
+        ),
         Near(
             bad=example(_SCALED, init="self.scale = nn.Parameter(torch.ones(4)).data"),
             good=example(_SCALED, init="self.scale = nn.Parameter(torch.ones(4)).real"),
