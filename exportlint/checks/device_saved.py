@@ -98,16 +98,26 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
         return dataclasses.replace(first, notes=(*first.notes, f"the process that loads the saved programs {ending}"))
     wrong = {how: said for how, said in loaded.items() if said["error"] is not None}
     findings = tuple(_found(said) for said in wrong.values() if said.get("suspect") is not None)
-    troubles = [
-        f"the program, {how}, fails once it is saved and loaded in another process: {said['step']}: {said['error']}"
-        for how, said in wrong.items()
-        if said.get("suspect") is None
-    ]
+    troubles = _troubles({how: said for how, said in wrong.items() if said.get("suspect") is None})
     first = _with(first, findings)
     reason, right = first.reason, len(loaded) - len(wrong)
     if first.outcome == "passed" and reason is None and right:
         reason = f"{right} program{'s' * (right > 1)} rerun"
     return dataclasses.replace(first, reason=reason, notes=(*first.notes, *troubles))
+
+
+def _troubles(wrong: dict[str, dict[str, Any]]) -> list[str]:
+    """What to note of programs that failed; that they cannot be loaded is the same for all, and for the CPU's."""
+    unloadable = [said["error"] for said in wrong.values() if said["step"] == "load"]
+    once = "the saved programs cannot be loaded in a process without the model's source, which is for the check reload"
+    return [
+        *[f"{once}: {error}" for error in unloadable[:1]],
+        *[
+            f"the program, {how}, fails once it is saved and loaded in another process: {said['step']}: {said['error']}"
+            for how, said in wrong.items()
+            if said["step"] != "load"
+        ],
+    ]
 
 
 def _found(said: dict[str, Any]) -> Finding:

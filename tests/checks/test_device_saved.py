@@ -69,6 +69,7 @@ def test_without_a_folder_nothing_is_saved(tmp_path, monkeypatch):
 
 
 PASSED = CheckResult(name="device", outcome="passed", seconds=1.0, notes=("a note",))
+UNLOADABLE = {"step": "load", "error": "RuntimeError: no class"}
 RIGHT, WRONG = {"step": "compare", "error": None}, {"step": "run", "error": "ValueError: no"}
 
 
@@ -80,6 +81,14 @@ RIGHT, WRONG = {"step": "compare", "error": None}, {"step": "run", "error": "Val
             {EXPORTED: WRONG, MOVED: RIGHT},
             "1 program rerun",
             (f"the program, {EXPORTED}, fails once it is saved and loaded in another process: run: ValueError: no",),
+        ),
+        (
+            {EXPORTED: UNLOADABLE, MOVED: UNLOADABLE},
+            None,
+            (
+                "the saved programs cannot be loaded in a process without the model's source, which is for the check "
+                "reload: RuntimeError: no class",
+            ),
         ),
         (None, None, ("the process that loads the saved programs was killed",)),
     ],
