@@ -2,7 +2,7 @@
 
 ## What it does
 Reports Python control flow (`if`, `while`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a tensor
-for its truth value.
+for its truth value, and what asks for it behind the scenes: `bool()`, `sorted()`, `torch._assert`.
 
 ## Why it matters
 While a model is captured, tensors have no values, so there is nothing to decide on: the capture fails. It fails for

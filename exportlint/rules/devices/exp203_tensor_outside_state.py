@@ -1,7 +1,8 @@
 """# tensor-outside-state (EXP203)
 
 ## What it does
-Reports a tensor used in `forward` that is kept as a plain attribute of a module, as a global or as a default argument.
+Reports a tensor used in `forward` that is kept as a plain attribute of a module, as a global or as a default argument,
+and parameters and modules that are kept in a plain list.
 
 ## Why it matters
 `module.to(device)` moves parameters and buffers only. The plain tensor stays on the device where it was made, is

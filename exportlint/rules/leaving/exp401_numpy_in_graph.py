@@ -1,7 +1,8 @@
 """# numpy-in-graph (EXP401)
 
 ## What it does
-Reports numpy functions on tensors, `.numpy()` and `numpy.asarray(tensor)` in code that runs under capture.
+Reports numpy functions on tensors, operators between a tensor and an array, `.numpy()` and `numpy.asarray(tensor)` in
+code that runs under capture.
 
 ## Why it matters
 While a model is captured, tensors have no values to hand over: the capture fails. TorchDynamo (strict export and

@@ -1,8 +1,8 @@
 """# leaves-the-graph (EXP402)
 
 ## What it does
-Reports code under capture that needs real memory or another runtime: `data_ptr()`, threads, copies by `copy.copy`,
-gradients taken inside of `forward`, foreign functions.
+Reports code under capture that needs real memory or another runtime: `data_ptr()`, `torch.save`, threads, copies by
+`copy.copy`, gradients taken inside of `forward`, foreign functions, `with torch.device(...)`.
 
 ## Why it matters
 What happens there is not recorded: the capture fails, or the result of one call is kept for good.

@@ -1,7 +1,8 @@
 """# python-state (EXP501)
 
 ## What it does
-Reports counters, appended lists and attributes that `forward` changes and that a later call reads.
+Reports counters, appended lists, advanced iterators, flags and attributes that `forward` changes and that a later call
+reads.
 
 ## Why it matters
 The program keeps the value of the one call that was captured. Its second call repeats the first.
