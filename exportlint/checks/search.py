@@ -45,12 +45,14 @@ class Search:
     Attributes:
         subject: The program and its model.
         examples: How many calls may be drawn.
-        wishes: Guards that the eager model itself has: it refuses what violates them.
+        narrowing: Guards that calls inside the contract can violate.
+        wishes: Those of them that the eager model itself has: it refuses what violates them.
         notes: For a reader: bounds that were lowered, branches that were not taken.
     """
 
     subject: Subject
     examples: int
+    narrowing: list[Guard] = field(default_factory=list)
     wishes: list[Guard] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _deadline: float = 0.0
@@ -96,6 +98,7 @@ class Search:
     def _sides(self, space: Space) -> None:
         """Both sides of every guard: where the eager model takes the far one, the program is narrower than asked."""
         for flip in edges.flips(space, self.subject.guards):
+            self.narrowing.append(flip.guard)
             if self._late():
                 return
             for shapes in (flip.kept, flip.violated):
@@ -122,13 +125,13 @@ class Search:
 
     def _lowered(self, space: Space) -> None:
         """Say which declared maximum no call is drawn with."""
-        for leaf in space.contract.leaves:
-            for d, ask in leaf.asked.items():
-                size = space.grants.sizes.get(leaf.index, leaf.shape)[d]
-                bounds = space.variables().get(size)
-                if bounds is not None and ask.maximum is not None and bounds[2] < ask.maximum and not ask.root:
-                    words = f"{leaf.words}.shape[{d}] was drawn up to {bounds[2]}, not {ask.maximum}"
-                    self.notes.append(f"{words}: larger calls take too much memory, or more than a second")
+        variables = space.variables()
+        for uses in edges.Asked(space.contract).uses.values():
+            leaf, d, ask = uses[0]
+            bounds = variables.get(space.grants.sizes.get(leaf.index, leaf.shape)[d])
+            if bounds is not None and ask.maximum is not None and bounds[2] < ask.maximum and not ask.root:
+                words = f"{leaf.words}.shape[{d}] was drawn up to {bounds[2]}, not {ask.maximum}"
+                self.notes.append(f"{words}: larger calls take too much memory, or more than two seconds")
 
     def _shrink(self, space: Space, faults: Iterable[FaultError]) -> None:
         """Make the calls of faults smaller that hypothesis did not draw."""

@@ -225,7 +225,7 @@ def _why_not(subject: Subject) -> str | None:
 def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
     notes = [f"the smallest failing call: {f.trial.code}" for f in subject.faults.values() if f.trial.code]
     asked = terms.terms(subject.contract, subject.granted, subject.guards)
-    notes += [_of_term(term, search.wishes) for term in asked if term.grant != "as asked"]
+    notes += [_of_term(term, search.wishes) for term in asked if _is_narrower(term, search)]
     notes += search.notes
     if subject.refused and subject.refused >= subject.ran:
         notes.append(f"the eager model refused {subject.refused} of {subject.refused + subject.ran} drawn calls")
@@ -235,9 +235,16 @@ def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
+def _is_narrower(term: Term, search: Search) -> bool:
+    """Whether less is granted than asked; a guard may follow from what is asked, such as that all batches are equal."""
+    if term.grant in ("divisible", "bound"):
+        return any(guard in search.narrowing for guard in term.guards)
+    return term.grant != "as asked"
+
+
 def _of_term(term: Term, wishes: Sequence[Guard]) -> str:
     """What is asked and granted, and where that was decided."""
     at = [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None][:1]
-    own = bool(term.guards) and all(guard in wishes for guard in term.guards[:1])
+    own = any(guard in wishes for guard in term.guards)
     said = f"{term.words} ({', '.join(at)})" if at else term.words
     return f"{said}; the model itself refuses other sizes" if own else said

@@ -131,7 +131,7 @@ class Subject:
         known: Faults of earlier rounds, which drawing no longer stops at.
         ran: Calls that were compared.
         refused: Calls that the eager model refused.
-        seconds: What one call of the eager model with the example takes.
+        seconds: CPU time that one call of the eager model with the example takes.
         journal: Told each call before it runs.
     """
 
@@ -164,11 +164,11 @@ class Subject:
         return call(model, fresh(inputs))
 
     def time_example(self) -> None:
-        """Measure one call of the example, after one that warms up."""
+        """Measure what one call of the example computes, after one that warms up."""
         self.eager(self.example)
-        began = time.perf_counter()
+        began = time.process_time()  # whatever else the machine does
         self.eager(self.example)
-        self.seconds = time.perf_counter() - began
+        self.seconds = time.process_time() - began
 
     def run(self, module: torch.nn.Module, inputs: Inputs) -> Any:
         """The program's result for copies of these arguments; its buffers stay as they are.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from exportlint.shapes.contract import Granted, Leaf
 
 SHARE = 4  # a call may take one part in so many of the memory that is left
-MOST_SECONDS = 1.0  # what a call may take, when it takes as long for each byte as the example's
+MOST_SECONDS = 2.0  # CPU time that a call may take, when it takes as long for each byte as the example's
 FLOOR_SECONDS = 1e-4
 
 
@@ -25,7 +25,7 @@ class Cost:
         program: Its nodes know the shapes of their values.
         granted: Its inputs, which give the symbols their values.
         leaves: The tensors among the arguments.
-        seconds: What the call of the example takes.
+        seconds: CPU time that the call of the example takes.
     """
 
     def __init__(self, program: ExportedProgram, granted: Granted, leaves: tuple[Leaf, ...], seconds: float) -> None:

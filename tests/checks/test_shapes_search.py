@@ -209,7 +209,7 @@ def test_a_maximum_that_costs_too_much_is_lowered_and_said_so(monkeypatch):
     found = check(doubled, dynamic_shapes={"x": {0: Dim("n", max=10_000_000)}}, examples=4)
     (note,) = [n for n in found.notes if "was drawn up to" in n]
     assert note.startswith("x.shape[0] was drawn up to ")
-    assert note.endswith(", not 10000000: larger calls take too much memory, or more than a second")
+    assert note.endswith(", not 10000000: larger calls take too much memory, or more than two seconds")
 
 
 def test_fixed_shapes_are_tried_with_other_values_but_are_not_checked():

@@ -37,8 +37,8 @@ def test_a_call_may_not_take_more_memory_than_there_is(monkeypatch):
     assert not of(1e-9).affords({"L['x'].size()[0]": 101})
 
 
-def test_a_call_may_not_take_longer_than_a_second():
-    slow = of(0.5)
+def test_a_call_may_not_take_longer_than_two_seconds():
+    slow = of(1.0)
     assert slow.affords({"L['x'].size()[0]": 8})
     assert slow.affords({"L['x'].size()[0]": 11})
     assert not slow.affords({"L['x'].size()[0]": 12})
