@@ -5,7 +5,6 @@ The nearest file upwards wins. Mistakes are errors of one line that name the fil
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from dataclasses import dataclass
@@ -61,6 +60,8 @@ class Table:
         names = sorted(known)
         for key in self.values:
             if key not in names:
+                import difflib
+
                 near = difflib.get_close_matches(key, names, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
                 raise self.error(key, f"is not known; {hint}")

@@ -111,7 +111,7 @@ class Observation:
         self.where = ""
         self.left_out: dict[str, int] = {}
         self._cases: dict[Any, Observed] = {}
-        self._of_class: dict[str, int] = {}
+        self._of_class: dict[type, int] = {}
         self._configurations: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._local = threading.local()
         self._original: Callable[..., Any] | None = None
@@ -137,8 +137,10 @@ class Observation:
                 return original(module, *args, **kwargs)
             local.inside = True
             try:
-                note(module, args, kwargs)
-                return original(module, *args, **kwargs)
+                take = note(module, args, kwargs)
+                result = original(module, *args, **kwargs)
+                take()  # what raises is no example
+                return result
             finally:
                 local.inside = False
 
@@ -157,43 +159,51 @@ class Observation:
         for found in self._cases.values():
             yield found.where, found.case()
 
-    def _note(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Take note of a call; whatever goes wrong here is not the caller's concern."""
+    def _note(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
+        """Copy what a call is made with; returns what takes it in. What goes wrong here is not the caller's concern."""
         name = type(module).__qualname__
         try:
             if self._concerns(module) and not _watched():
-                self._take(module, name, args, kwargs)
+                return self._copied(module, name, args, kwargs)
         except Exception as error:
             self._leave_out(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
+        return _nothing
 
-    def _take(self, module: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _copied(self, module: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
         import torch
 
         structure = _structure((args, kwargs))
         if structure is None:
             self._leave_out(f"{name}: called with arguments that are neither tensors nor plain values")
-            return
-        key = (self._configuration(module), structure)
+            return _nothing
+        key, sizes = (self._configuration(module), structure), _sizes((args, kwargs))
         with torch.no_grad():
-            found = self._cases.get(key) or self._new(key, module, name)
+            known = self._cases.get(key)
+            found = known or self._new(module, name)
             if found is None:
-                return
-            found.number += 1
-            sizes = _sizes((args, kwargs))
-            if sizes not in found.shapes and len(found.calls) < MOST_CALLS:
-                found.calls.append(_copied((args, kwargs)))
-                found.shapes.add(sizes)
+                return _nothing
+            new = sizes not in found.shapes and len(found.calls) < MOST_CALLS
+            inputs = _copied((args, kwargs)) if new else None
+        return functools.partial(self._take, key, type(module), found, sizes, inputs)
 
-    def _new(self, key: Any, module: Any, name: str) -> Observed | None:
-        full = f"{type(module).__module__}.{name}"
-        number = self._of_class.get(full, 0)
+    def _new(self, module: Any, name: str) -> Observed | None:
+        number = self._of_class.get(type(module), 0)
         if number >= self.limit:
             self._leave_out(f"{name}: more than {self.limit} configurations")
             return None
-        found = Observed(name if not number else f"{name}-{number + 1}", self.where, copy.deepcopy(module))
-        self._of_class[full] = number + 1
-        self._cases[key] = found
-        return found
+        return Observed(name if not number else f"{name}-{number + 1}", self.where, copy.deepcopy(module))
+
+    def _take(
+        self, key: Any, cls: type, found: Observed, sizes: tuple[tuple[int, ...], ...], inputs: Inputs | None
+    ) -> None:
+        """Take in a call that returned."""
+        if key not in self._cases:
+            self._cases[key] = found
+            self._of_class[cls] = self._of_class.get(cls, 0) + 1
+        found.number += 1
+        if inputs is not None:
+            found.calls.append(inputs)
+            found.shapes.add(sizes)
 
     def _concerns(self, module: Any) -> bool:
         cls = type(module)
@@ -215,6 +225,10 @@ class Observation:
 
     def _leave_out(self, words: str) -> None:
         self.left_out[words] = self.left_out.get(words, 0) + 1
+
+
+def _nothing() -> None:
+    """Take nothing in."""
 
 
 def _watched() -> bool:

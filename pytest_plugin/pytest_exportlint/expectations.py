@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint.findings import CHECKS
+from pytest_exportlint.options import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     import pytest
 
     from exportlint.config import Table
-
-MARK = "export_xfail"
-MARK_HELP = (
-    f"{MARK}(check, reason, torch=None): the check of this name is expected to fail on this model; torch may be a "
-    "range of versions, such as '>=2.13,<2.15'."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

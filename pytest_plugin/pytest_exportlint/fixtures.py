@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import CHECKS
-from pytest_exportlint import expectations, options, session
-from pytest_exportlint.expectations import Expectation
+from pytest_exportlint import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from exportlint.checks.case import ModelCase
     from exportlint.checks.runner import Runner
@@ -65,6 +64,7 @@ class ExportCheck:
     def _runner(self) -> Runner:
         __tracebackhide__ = True
         from exportlint.checks import requirements
+        from pytest_exportlint import session
 
         try:
             session.require()
@@ -76,8 +76,10 @@ class ExportCheck:
     def _expected(self, case: ModelCase) -> dict[str, str]:
         """What the case, the marks of the test and the configuration expect to fail."""
         __tracebackhide__ = True
+        from pytest_exportlint import expectations
+
         try:
-            found = Expectation.of_marks(self._item)
+            found = expectations.Expectation.of_marks(self._item)
         except ValueError as error:
             raise ValueError(str(error)) from None
         settings = self._item.config.stash[options.KEY]
@@ -87,7 +89,7 @@ class ExportCheck:
 
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True
-        from pytest_exportlint import messages
+        from pytest_exportlint import messages, session
 
         session.remember(self._item, result)
 
@@ -106,6 +108,19 @@ def export_check(request: pytest.FixtureRequest) -> ExportCheck:
     The test fails with one message for each finding; else the call returns what the checks found.
     """
     return ExportCheck(request.node)
+
+
+@pytest.fixture
+def _export_settle(request: pytest.FixtureRequest) -> Callable[[Any, str], None]:
+    """Ends a test of an `ExportSuite` with the outcome of its check."""
+
+    def settle(case: Any, check: str) -> None:
+        __tracebackhide__ = True
+        from pytest_exportlint.suite import settle_case
+
+        settle_case(request.node, case, check)
+
+    return settle
 
 
 def _case(model: Any, args: Any, kwargs: Any, settings: dict[str, Any], *, default_name: str) -> ModelCase:
@@ -134,6 +149,7 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) 
     """Run these checks on the case, or on each of its methods."""
     __tracebackhide__ = True
     from exportlint.checks.isolation.client import ServerError
+    from pytest_exportlint import session
 
     try:
         with session.options_of(runner, checks=checks):

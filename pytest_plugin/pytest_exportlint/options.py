@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint import config as configuration
 from exportlint.findings import CHECKS, DEVICES
-from pytest_exportlint.expectations import Expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from exportlint.config import Table
+    from pytest_exportlint.expectations import Expectation
 
 ISOLATIONS = ("auto", "server", "fork", "none")
 REPORTS = (".html", ".json", ".md")
@@ -75,6 +74,11 @@ class Settings:
 
 
 DEFAULTS = Settings()
+MARK = "export_xfail"
+MARK_HELP = (
+    f"{MARK}(check, reason, torch=None): the check of this name is expected to fail on this model; torch may be a "
+    "range of versions, such as '>=2.13,<2.15'."
+)
 KEY = pytest.StashKey[Settings]()
 
 # dest, option, metavar, help
@@ -128,6 +132,8 @@ def read(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: When a value on the command line, or in the configuration, means nothing.
     """
+    from exportlint import config as configuration
+
     try:
         values = _of_configuration(configuration.read(config.rootpath).table("pytest"))
     except configuration.ConfigError as error:
@@ -173,7 +179,10 @@ def _of_configuration(table: Table) -> dict[str, Any]:
             values[key] = _converted(table, key, select_names, names)
     if "tolerance" in table.values:
         values["tolerance"] = _tolerance(table.table("tolerance"))
-    values["expected"] = Expectation.of_configuration(table)
+    if "expected-failures" in table.values:
+        from pytest_exportlint.expectations import Expectation
+
+        values["expected"] = Expectation.of_configuration(table)
     return values
 
 

@@ -1,7 +1,7 @@
 """The pytest plugin: wires options, fixtures, items and the report to pytest.
 
 Starting it imports neither torch nor libcst nor hypothesis nor a check, and where nothing in a repository asks for it,
-it collects nothing and changes nothing.
+it collects nothing and changes nothing. What a hook needs is imported by the hook: pytest loads this at every start.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_exportlint import expectations, items, options, ordering, suite
-from pytest_exportlint.fixtures import export_check
-from pytest_exportlint.suite import _export_settle
+from pytest_exportlint import options
+from pytest_exportlint.fixtures import _export_settle, export_check
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,8 +27,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read the settings, so that a bad value ends the run before the first test."""
+    config.addinivalue_line("markers", options.MARK_HELP)
+    if config.option.help:
+        return
     settings = config.stash[options.KEY] = options.read(config)
-    config.addinivalue_line("markers", expectations.MARK_HELP)
     if settings.models and config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args[:] = []  # nobody asked for tests
     from pytest_exportlint.summary import Summary
@@ -43,21 +44,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:
     """Collect decorated factories and classes."""
+    from pytest_exportlint import items
+
     return items.of_object(collector, obj)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect model files that hold decorated factories."""
+    from pytest_exportlint import items
+
     return items.of_file(file_path, parent)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
-    session: pytest.Session,
-    config: pytest.Config,
-    items: list[pytest.Item],
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Add the models of the command line before anything is selected; afterwards put the items of a case together."""
+    from pytest_exportlint import ordering
+
     ordering.add_models(session, items)
     ordering.drop_unselected(config, items)
     yield
@@ -69,7 +74,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Send results with the report of their test, also from a worker of xdist, and say how long a check itself took."""
     report = yield
     if report.when == "call":
-        from pytest_exportlint import session
+        from pytest_exportlint import items, session, suite
 
         observed = item.stash.get(session.OBSERVED, None)
         if observed:

@@ -85,33 +85,32 @@ def _named(item: pytest.Item, case: ModelCase) -> NamedCase | None:
     return NamedCase(str(item.path), case.name, case.expected_failures)
 
 
-@pytest.fixture
-def _export_settle(request: pytest.FixtureRequest) -> Callable[[Any, str], None]:
-    """Ends a test of an `ExportSuite` with the outcome of its check."""
+def settle_case(item: pytest.Item, case: Any, check: str) -> None:
+    """End a test of an `ExportSuite` with the outcome of its check.
 
-    def settle_case(case: Any, check: str) -> None:
-        __tracebackhide__ = True
-        from exportlint.checks.case import ModelCase
+    Raises:
+        pytest.fail.Exception: When the check is red.
+        pytest.skip.Exception: When it was not checked.
+        pytest.xfail.Exception: When it failed as expected.
+        TypeError: When `case` is no `ModelCase` of one method.
+    """
+    __tracebackhide__ = True
+    from exportlint.checks.case import ModelCase
 
-        item = request.node
-        if not isinstance(case, ModelCase):
-            raise TypeError(f"case must be a ModelCase, not {type(case).__name__}")
-        if case.methods:
-            raise TypeError(
-                f"case {case.name!r} has methods: parametrise with case.expand(), which makes a case of each"
-            )
-        shared = session.shared_case(item.config, case_id(item))
-        shared.take(case, _named(item, case))
-        held: BaseException | None = None
-        for label in labels_of(item):
-            try:
-                settle(item, shared, label)
-            except ExportFailedError as error:
-                held = pytest.fail.Exception(str(error), pytrace=False)
-                break
-            except (pytest.skip.Exception, pytest.xfail.Exception) as error:  # of one device; another may be red
-                held = error
-        if held is not None:
-            raise held from None
-
-    return settle_case
+    if not isinstance(case, ModelCase):
+        raise TypeError(f"case must be a ModelCase, not {type(case).__name__}")
+    if case.methods:
+        raise TypeError(f"case {case.name!r} has methods: parametrise with case.expand(), which makes a case of each")
+    shared = session.shared_case(item.config, case_id(item))
+    shared.take(case, _named(item, case))
+    held: BaseException | None = None
+    for label in labels_of(item):
+        try:
+            settle(item, shared, label)
+        except ExportFailedError as error:
+            held = pytest.fail.Exception(str(error), pytrace=False)
+            break
+        except (pytest.skip.Exception, pytest.xfail.Exception) as error:  # of one device; another may be red
+            held = error
+    if held is not None:
+        raise held from None
