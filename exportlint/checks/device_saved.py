@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from exportlint.checks.device_report import Report
     from exportlint.findings import CheckResult
 
+UNLOADABLE = (
+    "the saved programs cannot be loaded in a process without the model's source, which is for the check reload"
+)
+
 
 def keep(
     ctx: Context,
@@ -109,9 +113,8 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
 def _troubles(wrong: dict[str, dict[str, Any]]) -> list[str]:
     """What to note of programs that failed; that they cannot be loaded is the same for all, and for the CPU's."""
     unloadable = [said["error"] for said in wrong.values() if said["step"] == "load"]
-    once = "the saved programs cannot be loaded in a process without the model's source, which is for the check reload"
     return [
-        *[f"{once}: {error}" for error in unloadable[:1]],
+        *[f"{UNLOADABLE}: {error}" for error in unloadable[:1]],
         *[
             f"the program, {how}, fails once it is saved and loaded in another process: {said['step']}: {said['error']}"
             for how, said in wrong.items()

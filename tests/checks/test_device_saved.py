@@ -85,10 +85,7 @@ RIGHT, WRONG = {"step": "compare", "error": None}, {"step": "run", "error": "Val
         (
             {EXPORTED: UNLOADABLE, MOVED: UNLOADABLE},
             None,
-            (
-                "the saved programs cannot be loaded in a process without the model's source, which is for the check "
-                "reload: RuntimeError: no class",
-            ),
+            (f"{device_saved.UNLOADABLE}: RuntimeError: no class",),
         ),
         (None, None, ("the process that loads the saved programs was killed",)),
     ],
