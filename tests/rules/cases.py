@@ -64,7 +64,7 @@ def _of(rule: Rule) -> Iterator[Case]:
         wanted = variant.outcomes_in(RELEASE)
         yield Case(f"{rule.code} {name}", rule, variant.bad, wanted, variant.proof or proof, name, bad=True)
     for i, near in enumerate(rule.near):
-        wanted = rule.outcomes_of(near.variant)
+        wanted = rule.variants[near.variant].outcomes_in(RELEASE) if near.variant else rule.outcomes
         kind = (rule.variants[near.variant].proof if near.variant else None) or proof
         yield Case(f"{rule.code} near {i} bad", rule, near.bad, wanted, kind, near.variant, bad=True)
         yield Case(f"{rule.code} near {i} good", rule, near.good, fine, kind)

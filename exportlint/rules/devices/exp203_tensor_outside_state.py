@@ -74,6 +74,7 @@ RULE = Rule(
                 """,
                 init="self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]",
             ),
+            changed={"2.14": outcomes(export="unportable", strict="unportable", compiled="fine")},
         ),
         "written": Variant(
             outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
