@@ -81,6 +81,7 @@ SYMPTOMS = (
         "a device is written down that this machine does not have",
         r"not (compiled|linked) with (support for )?\w*(CUDA|cuda|XPU|xpu|HIP|hip|MPS|mps)",
         r"Found no NVIDIA driver",
+        r"No CUDA GPUs are available",
         r"device type at start of device string",
     ),
     _symptom(

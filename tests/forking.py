@@ -16,12 +16,15 @@ def in_fork(function: Callable[..., Any], *args: Any, seconds: int = 60) -> Any:
     """What the function returns, as JSON gives it back; an exception in the child fails the test with its traceback."""
     import torch
 
+    from exportlint.torch_hooks import forked
+
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         signal.alarm(seconds)
         torch.set_num_threads(1)  # a fork after a parallel operator hangs otherwise
+        forked.hide_lost()
         try:
             answer = {"result": function(*args)}
         except BaseException:

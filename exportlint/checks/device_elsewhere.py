@@ -15,6 +15,7 @@ from exportlint.checks.device_places import KNOWN, Elsewhere, PlacementError, of
 from exportlint.checks.device_programs import run_programs
 from exportlint.checks.device_report import blame_origin
 from exportlint.checks.device_twin import difference, is_mixed, tensors
+from exportlint.torch_hooks import forked
 
 if TYPE_CHECKING:
     import torch
@@ -23,12 +24,19 @@ if TYPE_CHECKING:
     from exportlint.checks.device_report import Report
     from exportlint.devices.provenance import Origin
 
+_LOST = (
+    "it was in use already in the process that was forked for this check, and does not survive that: "
+    "use --isolation server, for a case that can be imported by its name"
+)
 TO_NUMPY = re.compile(r"can't convert .* to numpy")
 
 
 def run_elsewhere(ctx: Context, report: Report, name: str) -> None:
     """Run on this device; where that cannot be done, the report says why."""
     where = KNOWN[name]
+    if where.numbers and forked.lost(where.device_type):
+        report.leave_out(f"{name}: {_LOST}")
+        return
     if where.numbers and not present(where):
         report.leave_out(f"{name}: this machine, or this build of torch, has no such device")
         return

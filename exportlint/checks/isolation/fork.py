@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.checks import requirements
 from exportlint.checks.isolation.watch import Watch
+from exportlint.torch_hooks import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ def why_unsafe() -> str | None:
         initialised = getattr(getattr(torch, name, None), "is_initialized", None)
         if initialised is not None and initialised():
             return f"torch.{name} is initialised, which does not survive a fork"
-    return None
+    return forked.why_not() if torch is not None else None
 
 
 def run(job: Callable[[Emit], None], limits: Limits, on_message: Emit) -> Ending:
@@ -36,7 +37,8 @@ def run(job: Callable[[Emit], None], limits: Limits, on_message: Emit) -> Ending
 
     One thread is all that the child may compute with: after a big operator of the parent, OpenMP's threads are gone in
     the child, and the next parallel region would wait for them for ever. What an export imports is imported here first,
-    which costs two seconds once; else it would cost each child as much.
+    which costs two seconds once; else it would cost each child as much. Accelerators that this process has asked for
+    are hidden from the child, which cannot use them.
 
     Raises:
         MissingRequirementError: When torch is missing, broken or too old.
@@ -67,6 +69,7 @@ def _child(
         import torch
 
         torch.set_num_threads(1)
+        forked.hide_lost()
         from exportlint.checks.isolation import child
 
         child.become(parent)
