@@ -24,6 +24,10 @@ F = TypeVar("F")
 WEIGHTS = ("real", "fake")
 
 
+class NoExampleError(Exception):
+    """Nobody wrote an example call, and none could be made; the message says what was tried and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """How far a floating-point result may lie from the eager one: ``|a - b| <= atol + rtol * |b|``.

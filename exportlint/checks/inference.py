@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from exportlint.checks.case import ModelCase
+from exportlint.checks.case import ModelCase, NoExampleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,10 +25,6 @@ SAYS = ("example_inputs", "example_input_array")
 BATCH, LENGTH = 2, 8
 EXTENTS = (32, 64, 224)  # heights and widths that are tried
 PLAIN: Mapping[str, Any] = {"int": 1, "float": 1.0, "bool": False, "str": ""}
-
-
-class NoInputsError(TypeError):
-    """No example call could be inferred; the message says what was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class Inferred:
         """Positional and keyword arguments.
 
         Raises:
-            NoInputsError: When the model runs with none of the proposals.
+            NoExampleError: When the model runs with none of the proposals.
         """
         return self._found.inputs
 
@@ -78,7 +74,7 @@ class Inferred:
                 continue
             return proposal
         what = ", ".join(dict.fromkeys(tried)) or "forward's parameters say nothing, and no layer says a size"
-        raise NoInputsError(f"no example inputs could be inferred; tried: {what}. Write a ModelCase with args")
+        raise NoExampleError(f"no example inputs could be inferred; tried: {what}. Write a ModelCase with args")
 
 
 def _shown(value: Any) -> str:

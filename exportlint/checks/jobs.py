@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from exportlint.checks import loading, weightless
-from exportlint.checks.context import Context, Settings
+from exportlint.checks.case import NoExampleError
+from exportlint.checks.context import Context, ModelError, Settings
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import RED, CheckResult
@@ -86,6 +87,9 @@ def does_not_run(name: str) -> CheckResult:
 def run_check(name: str, ctx: Context) -> CheckResult:
     """Run one check and time it; a fault of the check itself is an error of the check."""
     began, ctx.last_error = time.monotonic(), None
+    lacking = _no_example(ctx)
+    if lacking is not None:
+        return CheckResult(name=name, outcome="errored", reason=lacking, notes=(RAN_NOT,))
     try:
         if isinstance(ctx, weightless.WeightlessContext):
             result = weightless.run(name, ctx)
@@ -97,6 +101,17 @@ def run_check(name: str, ctx: Context) -> CheckResult:
         result = _of_fault(name, error)
     stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
     return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
+
+
+def _no_example(ctx: Context) -> str | None:
+    """Why there is no example call, of a case that nobody wrote down: nothing that the model does wrong."""
+    if ctx.case.about is None:
+        return None
+    try:
+        ctx.example()
+    except ModelError as error:
+        return str(error.__cause__) if isinstance(error.__cause__, NoExampleError) else None
+    return None
 
 
 def _stack(error: BaseException) -> str:

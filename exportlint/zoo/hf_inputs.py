@@ -11,6 +11,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
+from exportlint.checks.case import NoExampleError
 from exportlint.zoo import hf_table
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ WITH = {
 }
 
 
-class NoExampleError(Exception):
-    """No example call was found; the message says what the last one that was tried failed with."""
-
-
 def example(model: Any) -> dict[str, Any]:
     """Keyword arguments with which the model runs.
 
@@ -64,7 +61,8 @@ def example(model: Any) -> dict[str, Any]:
                     if not draft.mend(error):
                         break
     words = f"{type(furthest).__name__}: {furthest}".strip().splitlines()[0][:200]
-    raise NoExampleError(f"no example call was found for {type(model).__name__}: {words}") from furthest
+    name = type(model).__name__
+    raise NoExampleError(f"no example call was found for {name}: {words}. Write a ModelCase with kwargs") from furthest
 
 
 def _drafts(model: Any) -> Iterator[Draft]:

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from exportlint.checks import inference
+from exportlint.checks.case import NoExampleError
+from exportlint.checks.runner import Options, Runner
 
 
 class Says(nn.Module):
@@ -115,7 +117,19 @@ def test_a_config_of_transformers_says_what_is_needed():
 
 
 def test_what_was_tried_in_vain_is_said():
-    with pytest.raises(inference.NoInputsError, match=r"no layer says a size\. Write a ModelCase with args"):
+    with pytest.raises(NoExampleError, match=r"no layer says a size\. Write a ModelCase with args"):
         inference.case_of(Unknown, "model").example()
-    with pytest.raises(inference.NoInputsError, match=r"tried: the first layer, Linear \(\w+Error\)"):
+    with pytest.raises(NoExampleError, match=r"tried: the first layer, Linear \(\w+Error\)"):
         inference.case_of(Tricky, "model").example()
+
+
+@pytest.mark.parametrize("checks", [("capture", "shapes", "device"), ("device",)])
+def test_a_factory_without_an_example_is_an_error_of_the_first_check_and_no_finding(checks):
+    with Runner(Options(checks=checks)) as runner:
+        result = runner.check_object(inference.case_of(Unknown, "model"), "t")
+    first, *others = result.checks
+    reason = "no example inputs could be inferred; tried: forward's parameters say nothing, and no layer says a size. "
+    assert (first.outcome, first.reason, first.findings) == ("errored", reason + "Write a ModelCase with args", ())
+    assert [(check.outcome, check.reason) for check in others] == [("not_checked", "the model does not run")] * len(
+        others
+    )

@@ -44,7 +44,8 @@ def test_a_class_decides_on_the_model():
 
 
 def test_a_model_without_an_example_says_how_far_it_came():
-    from exportlint.zoo.hf_inputs import NoExampleError, example
+    from exportlint.checks.case import NoExampleError
+    from exportlint.zoo.hf_inputs import example
 
     class Demanding(torch.nn.Module):
         config = hf.small_config("bert")
@@ -52,5 +53,7 @@ def test_a_model_without_an_example_says_how_far_it_came():
         def forward(self, input_ids):
             raise ValueError("the moon is not full")
 
-    with pytest.raises(NoExampleError, match="for Demanding: ValueError: the moon is not full"):
+    with pytest.raises(
+        NoExampleError, match=r"for Demanding: ValueError: the moon is not full\. Write a ModelCase with kwargs"
+    ):
         example(Demanding())
