@@ -170,6 +170,10 @@ def test_autocast_casts_each_operator_as_the_cpu_does(dtype):
         assert {name for name in here if there[name][0] != here[name][0]} == set()
         assert {dtype for dtype, _ in here.values()} == {"torch.float32", "torch.bfloat16"}
         for name, (_, numbers) in here.items():
-            torch.testing.assert_close(torch.tensor(there[name][1]), torch.tensor(numbers), msg=name)
+            # in bfloat16 one device may take another kernel for attention, which rounds otherwise
+            rtol, atol = (1.6e-2, 1e-5) if here[name][0] == "torch.bfloat16" else (1.3e-6, 1e-5)
+            torch.testing.assert_close(
+                torch.tensor(there[name][1]), torch.tensor(numbers), rtol=rtol, atol=atol, msg=name
+            )
 
     in_fork(run)
