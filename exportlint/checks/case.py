@@ -226,6 +226,20 @@ class ModelCase:
             return None
         return as_inputs(inputs, f"inputs2 of case {self.name!r}", lambda: self.example()[1])
 
+    def asks_for(self, check: str) -> bool:
+        """Whether a check has something to do here: some are about what only few cases have.
+
+        Of a case with methods, what is about all of them is checked with the first.
+        """
+        whole = self.whole or self
+        first = self.whole is None or self.name == f"{whole.name}.{next(iter(whole.methods))}"
+        asked = {
+            "steps": bool(whole.steps) and first,
+            "methods": self.whole is not None and len(whole.methods) > 1 and first,
+            "training": self.loss is not None,
+        }
+        return asked.get(check, True)
+
     def expand(self) -> tuple[ModelCase, ...]:
         """The case itself, or one case for each of its methods; then the same for each of its variants."""
         cases = tuple(self._of_method(name, method) for name, method in self.methods.items()) or (self,)

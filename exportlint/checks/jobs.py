@@ -16,7 +16,7 @@ from exportlint.checks.case import NoExampleError
 from exportlint.checks.context import Context, ModelError, Settings
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
-from exportlint.findings import RED, CheckResult
+from exportlint.findings import CHECKS, RED, CheckResult
 
 if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
@@ -30,7 +30,17 @@ def list_cases(emit: Emit, target: str) -> None:
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return
-    emit({"cases": [{"name": case.name, "expected": dict(case.expected_failures)} for case in cases]})
+    emit(
+        {
+            "cases": [
+                {"name": case.name, "expected": dict(case.expected_failures), "asks": _asks(case)} for case in cases
+            ]
+        }
+    )
+
+
+def _asks(case: ModelCase) -> list[str]:
+    return [check for check in CHECKS if case.asks_for(check)]
 
 
 def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) -> None:

@@ -82,6 +82,7 @@ class NamedCase:
     name: str
     expected: Mapping[str, str]
     alone: bool = False
+    asks: tuple[str, ...] = CHECKS  # the checks that have something to do
 
     @property
     def label(self) -> str:
@@ -200,9 +201,13 @@ class Runner:
             words = results.last_words(ending.output)
             raise LoadError(f"{target} cannot be loaded: its process {ending.words}" + (f": {words}" if words else ""))
         if zoo.is_specification(target):  # a name with wildcards becomes one target for each model
-            return [NamedCase(case["name"], case["name"], case["expected"], alone=True) for case in heard.cases]
+            return [self._named(case["name"], case, alone=True) for case in heard.cases]
         alone = len(heard.cases) == 1
-        return [NamedCase(target, case["name"], case["expected"], alone) for case in heard.cases]
+        return [self._named(target, case, alone=alone) for case in heard.cases]
+
+    @staticmethod
+    def _named(target: str, case: dict[str, Any], *, alone: bool) -> NamedCase:
+        return NamedCase(target, case["name"], case["expected"], alone, tuple(case["asks"]))
 
     def check_named(self, case: NamedCase, *, also: tuple[str, ...] = ()) -> CaseResult:
         """Run the checks of a case that workers can find by its name.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.findings import RED, CaseResult
+from exportlint.findings import CHECKS, RED, CaseResult
 from pytest_exportlint import options, session
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def _of_case(collector: pytest.Module, case: ModelCase, factory: Any) -> Iterato
     config = collector.config
     named = NamedCase(str(collector.path), case.name, case.expected_failures)
     shared = session.shared_case(config, f"{collector.nodeid}::{case.name}", case, named)
-    for label in config.stash[options.KEY].labels:
+    asked = [check for check in CHECKS if case.asks_for(check)]
+    for label in config.stash[options.KEY].labels_for(asked):
         name = f"{case.name}[{label}]"
         # Spelt out, since pytest would take the brackets for a part of the name and --lf would not find the item again.
         nodeid = f"{collector.nodeid}::{name}"
@@ -214,6 +215,6 @@ def of_command_line(session_node: pytest.Session) -> list[pytest.Item]:
                     shared=shared,
                     label=label,
                 )
-                for label in settings.labels
+                for label in settings.labels_for(case.asks)
             ]
     return items

@@ -66,9 +66,15 @@ class Settings:
     @property
     def labels(self) -> tuple[str, ...]:
         """The checks as items name them: the check ``device`` once for each device."""
+        return self.labels_for(CHECKS)
+
+    def labels_for(self, asked: Iterable[str]) -> tuple[str, ...]:
+        """The same for a case that asks for these checks; where checks were chosen, they are all there."""
+        wanted = frozenset(asked) if self.checks == CHECKS else frozenset(CHECKS)
         return tuple(
             label
             for check in self.checks
+            if check in wanted
             for label in ([f"device-{device}" for device in self.devices] if check == "device" else [check])
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.findings import CHECKS
 from pytest_exportlint import options, session, suite
 from pytest_exportlint.items import ExportItem, of_command_line
 
@@ -18,8 +19,9 @@ def add_models(session_node: pytest.Session, items: list[pytest.Item]) -> None:
 
 
 def drop_unselected(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of suites whose check was not asked for."""
-    wanted = set(config.stash[options.KEY].checks)
+    """Leave out tests of suites whose check was not asked for; those that few cases ask for, unless they are chosen."""
+    checks = config.stash[options.KEY].checks
+    wanted = set(checks) - (suite.SELDOM if checks == CHECKS else set())
     dropped = [item for item in items if suite.is_of_suite(item) and suite.check_of(item) not in wanted]
     if dropped:
         gone = set(dropped)

@@ -176,6 +176,9 @@ class SharedCase:
         for check in found:
             label = device if check.name == "device" and device is not None else check.name
             self._results[label] = dataclasses.replace(check, name=label)
+        for label in labels:  # the runner leaves out what the case does not ask for
+            words = "not asked for by this case"
+            self._results.setdefault(label, CheckResult(name=label, outcome="not_checked", reason=words))
 
     def _checked(self, shared: Runner) -> tuple[CheckResult, ...]:
         from exportlint.checks.isolation.client import ServerError

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from exportlint.checks.runner import NamedCase
 
 PREFIX = "test_"
+SELDOM = frozenset({"steps", "methods", "training"})  # checks that few cases ask for
 
 
 class ExportSuite:
