@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import divergence
-from exportlint.checks.context import ModelError, NotCapturedError, call
+from exportlint.checks import divergence, uncaptured
+from exportlint.checks.context import ModelError, call
 from exportlint.checks.twin_dtype import compare_dtypes
 from exportlint.findings import CheckResult
 
@@ -36,14 +36,8 @@ def run(ctx: Context) -> CheckResult:
     try:
         ctx.expected()
         ctx.program()
-    except ModelError as error:
-        return _not_checked(f"the model does not run: the {error.stage} fails")
-    except NotCapturedError:
-        return _not_checked("the model is not captured")
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
-        return _not_checked("the model is not captured")
+        return uncaptured.result(NAME, error)
     notes: list[str] = []
     axes = {"size": _by_size(ctx, notes), "dtype": compare_dtypes(ctx, notes)}
     findings = [finding for found in axes.values() for finding in found or ()]
