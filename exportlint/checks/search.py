@@ -74,6 +74,7 @@ class Search:
         self._lowered(space)
         self._sides(space)
         self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))
+        self._all(Trial.of(drawn) for drawn in space.layouts())
         self._outside(space)
         tried = self._values(space)
         self._shrink(space, self.subject.faults.values())
@@ -160,17 +161,19 @@ class Search:
         if examples <= 0 or not space.variables():
             return
         subject = self.subject
-        test = self._drawing(space.drawn(), examples)
         subject.known = frozenset(subject.faults)
-        for _ in range(MAX_FAULTS):
+        for number in range(MAX_FAULTS):
             with contextlib.suppress(FaultError, Unsatisfiable):
-                test()
+                self._drawing(space.drawn(), examples, number)()
             if subject.known == subject.faults.keys():
                 return  # nothing new
             subject.known = frozenset(subject.faults)
 
-    def _drawing(self, strategy: SearchStrategy[Drawn], examples: int) -> Callable[[], None]:
-        """A test by hypothesis; it raises the first fault that is not a known one, with its smallest call."""
+    def _drawing(self, strategy: SearchStrategy[Drawn], examples: int, number: int) -> Callable[[], None]:
+        """A test by hypothesis; it raises the first fault that is not a known one, with its smallest call.
+
+        Each round has a memory of its own: hypothesis forgets a draw that fails no longer, as a known fault does not.
+        """
 
         @settings(
             max_examples=examples,
@@ -178,7 +181,7 @@ class Search:
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.reuse, Phase.generate, Phase.shrink],
-            **_memory(self.subject),
+            **_memory(f"{self.subject.ctx.case.name} {number}"),
         )
         @given(drawn=strategy)
         def test(drawn: Drawn) -> None:
@@ -207,18 +210,18 @@ def _plainly(space: Space, shapes: Mapping[int, tuple[int, ...]]) -> Drawn:
     return space.call(shapes, lambda kinds, layouts: strategies.plain(0, kinds, layouts))
 
 
-def _memory(subject: Subject) -> dict[str, Any]:
+def _memory(name: str) -> dict[str, Any]:
     """What hypothesis remembers: failing draws, in the user's database; in CI nothing, and the same draws each time."""
     profile = settings()
     if profile.derandomize or os.environ.get("CI"):
         return {"derandomize": True, "database": None}
     if profile.database is None:
         return {}
-    return {"database": OfCase(profile.database, subject.ctx.case.name)}
+    return {"database": OfCase(profile.database, name)}
 
 
 class OfCase(ExampleDatabase):
-    """The part of a database that belongs to one model case."""
+    """The part of a database that belongs to one round of one model case."""
 
     def __init__(self, whole: ExampleDatabase, name: str) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes import printing
-from exportlint.shapes.contents import PLAIN, Recipe, recipe
+from exportlint.shapes.contents import PLAIN, Recipe, layouts_of, recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -123,6 +123,13 @@ class Space:
         for i, values in enumerate(unique[:count]):
             yield self.call(self.shapes(values), functools.partial(plain, i))
 
+    def layouts(self) -> Iterator[Drawn]:
+        """The example's sizes in each memory layout that differs from a contiguous one."""
+        shapes = {leaf.index: leaf.shape for leaf in self.contract.leaves}
+        found = dict.fromkeys(layout for shape in shapes.values() for layout in layouts_of(shape)[1:])
+        for layout in found:
+            yield self.call(shapes, functools.partial(_laid_out, layout))
+
     def variables(self) -> dict[Any, tuple[int, int, int]]:
         """What is drawn: the symbols that stand for dynamic dimensions: smallest, largest, and the declared maximum.
 
@@ -198,6 +205,11 @@ class Space:
 def plain(seed: int, kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
     """The kind of contents that hides least: zeros hide a wrong factor, equal values a wrong place."""
     return next(kind for kind in PLAIN if kind in kinds), seed, layouts[0]
+
+
+def _laid_out(layout: str, kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
+    kind, seed, first = plain(0, kinds, layouts)
+    return kind, seed, layout if layout in layouts else first
 
 
 def sizes_of(leaves: tuple[Leaf, ...], inputs: Inputs) -> dict[str, int]:

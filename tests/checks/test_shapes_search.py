@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from exportlint import ModelCase
 from exportlint.checks import capture, search, shapes
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.search import OfCase
+from exportlint.torch_hooks.guards import GuardLog
 
 HERE = Path(__file__)
 X = torch.randn(4, 6)
@@ -181,8 +183,9 @@ def strided(self, x):
     return x * 2
 
 
-def test_layouts_are_drawn():
-    found = check(strided, dynamic_shapes=FREE, examples=40)
+@pytest.mark.parametrize("dynamic_shapes", [FREE, None])
+def test_each_layout_is_tried(dynamic_shapes):
+    found = check(strided, dynamic_shapes=dynamic_shapes, examples=2)
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "strided")])
     assert any("transposed" in f.evidence or "expanded" in f.evidence for f in found.findings)
 
@@ -222,6 +225,33 @@ def doubled(self, x):
     return x * 2
 
 
+def at_few_sizes(self, x):
+    if torch.compiler.is_exporting() or x.shape[0] != 7 or x.shape[1] % 3:
+        return x * 2
+    return x * 3
+
+
+def test_a_failing_draw_is_tried_first_the_next_time(monkeypatch):
+    """Among 90 pairs of sizes four fail."""
+    monkeypatch.delenv("CI", raising=False)
+    profile = settings.get_current_profile_name()
+    settings.register_profile("remembers", derandomize=False, database=InMemoryExampleDatabase())
+    settings.load_profile("remembers")
+    model = type("AtFewSizes", (nn.Module,), {"forward": at_few_sizes})
+    context = Context(ModelCase(model, (X,), dynamic_shapes=FREE), Settings(()), lambda _: None)
+    try:
+        found = []
+        for examples in (400, 1):
+            subject = shapes.subject_of(context, context.contract()[0], GuardLog(), inferred=False)
+            looking = search.Search(subject, examples)
+            looking._deadline = time.monotonic() + 60
+            looking._draw(search.space_of(subject), examples)
+            found.append([fault.trial.words for fault in subject.faults.values()])
+        assert found[0] == found[1] != []
+    finally:
+        settings.load_profile(profile)
+
+
 def test_failing_draws_are_remembered_for_their_case():
     whole = InMemoryExampleDatabase()
     one, other = OfCase(whole, "one"), OfCase(whole, "other")
@@ -233,16 +263,13 @@ def test_failing_draws_are_remembered_for_their_case():
 
 
 def test_draws_are_the_same_each_time_in_ci(monkeypatch):
-    class OfContext:
-        ctx = Context(ModelCase(nn.ReLU, name="relu"), Settings(()), lambda _: None)
-
     profile = settings.get_current_profile_name()
     settings.register_profile("with database", derandomize=False, database=InMemoryExampleDatabase())
     settings.load_profile("with database")
     try:
         monkeypatch.delenv("CI", raising=False)
-        assert isinstance(search._memory(OfContext)["database"], OfCase)
+        assert isinstance(search._memory("case")["database"], OfCase)
         monkeypatch.setenv("CI", "true")
-        assert search._memory(OfContext) == {"derandomize": True, "database": None}
+        assert search._memory("case") == {"derandomize": True, "database": None}
     finally:
         settings.load_profile(profile)
