@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_NEXT ?= .venv-next
 TORCH_NEXT ?= 2.14.1
+VENV_ZOO ?= .venv-zoo
 PYTEST_ARGS ?= -n auto
 
 # Other Pythons that are present: the linter is installed there without torch, and tested.
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-next lint format bench clean
+.PHONY: help demo test test-next lint format bench zoo clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -42,8 +43,12 @@ bench: $(VENV)/.installed-test  ## measure the check device: what it finds, what
 	$(BIN)/python benchmarks/device_mutation.py --sites 5 --models 5
 	$(BIN)/python benchmarks/device_cost.py
 
+zoo: $(VENV_ZOO)/.installed  ## check some 400 models of transformers, timm and torchvision (hours; goes on where it stopped)
+	$(VENV_ZOO)/bin/python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output zoo.jsonl
+	$(VENV_ZOO)/bin/python benchmarks/zoo.py zoo.jsonl --output benchmarks/results/zoo.md
+
 clean:  ## remove environments, caches and reports
-	rm -rf $(VENV) $(VENV_NEXT) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ZOO) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f readiness.html readiness.md readiness.json
 	find exportlint pytest_plugin tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -56,6 +61,12 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 .venv-lint-%/.installed: pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || "$$(sh tests/find_python.sh $*)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV_ZOO)/.installed: pyproject.toml constraints.txt
+	test -x $(VENV_ZOO)/bin/python || $(PYTHON) -m venv $(VENV_ZOO)
+	grep -v '^torch==' constraints.txt > $(VENV_ZOO)/constraints.txt
+	$(VENV_ZOO)/bin/python -m pip install --quiet -c $(VENV_ZOO)/constraints.txt 'torch==$(TORCH_NEXT)' 'torchvision==0.29.1' 'timm==1.0.31' scipy -e '.[test]'
 	touch $@
 
 $(VENV_NEXT)/.installed-test: pyproject.toml constraints.txt

@@ -104,7 +104,8 @@ MOST_SECONDS = 1e7
 def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **options: Any) -> None:
     """Check the model cases of TARGETs and report whether they can be exported and run elsewhere.
 
-    A TARGET is file.py, file.py:name, package.module, package.module:name, or a folder.
+    A TARGET is file.py, file.py:name, package.module, package.module:name, a folder, or a model of a library: hf:TYPE,
+    timm:NAME, torchvision:NAME, with wildcards.
 
     Exit status: 0 clean, 1 a finding of warning or error or a check that failed, 2 a TARGET that cannot be loaded.
     """
