@@ -2,10 +2,10 @@
 
     python benchmarks/plugin_cost.py [--output FILE.md] [--models NAME,...] [--cases N]
 
-* **Overhead**: ten models, checks ``capture``, ``reload``, ``device`` and ``shapes`` (20 examples), in one pytest without kept
-  verdicts, against a script that makes the same calls of torch itself in one process: build, call, export, run, save,
-  load, run; call, export and run on the second device, and run the moved program there; export with the dimensions of
-  two calls dynamic, and call model and program with 20 sizes. Both begin with a new interpreter.
+* **Overhead**: ten models, checks ``capture``, ``reload``, ``device`` and ``shapes`` (20 examples), in one pytest without
+  kept verdicts, against a script that makes the same calls of torch itself in one process: build, call, export, run,
+  save, load, run; call, export and run on the second device, and run the moved program there; export with the
+  dimensions of two calls dynamic, and call model and program with 20 sizes. Both begin with a new interpreter.
 * **Unchanged**: a suite of small cases, run twice; the second time all verdicts are kept.
 * **Start**: ``pytest --help`` with and without the plugin, the median of several runs, one after the other.
 
@@ -188,8 +188,9 @@ def start() -> list[str]:
                 chosen = [] if with_plugin else ["-p", "no:exportlint"]
                 times[with_plugin].append(cpu(pytest("--help", *chosen), Path(name))[0])
     ours, without = (statistics.median(times[key]) * 1000 for key in (True, False))
-    return [f"| `pytest --help` with and without the plugin | {ours:.0f} ms and {without:.0f} ms |"] + [
-        f"| difference (asked for: at most 30 ms) | {ours - without:.0f} ms |"
+    return [
+        f"| `pytest --help` with and without the plugin | {ours:.0f} ms and {without:.0f} ms |",
+        f"| difference (asked for: at most 30 ms) | {ours - without:.0f} ms |",
     ]
 
 
