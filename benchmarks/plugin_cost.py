@@ -2,9 +2,9 @@
 
     python benchmarks/plugin_cost.py [--output FILE.md] [--models NAME,...] [--cases N]
 
-* **Overhead**: ten models, checks ``capture``, ``reload``, ``device`` and ``shapes`` (20 examples), in one pytest without
-  kept verdicts, against a script that makes the same calls of torch itself in one process: build, call, export, run,
-  save, load, run; call, export and run on the second device, and run the moved program there; export with the
+* **Overhead**: ten models, checks ``capture``, ``reload``, ``device`` and ``shapes`` (20 examples), in one pytest
+  without kept verdicts, against a script that makes the same calls of torch itself in one process: build, call, export,
+  run, save, load, run; call, export and run on the second device, and run the moved program there; export with the
   dimensions of two calls dynamic, and call model and program with 20 sizes. Both begin with a new interpreter.
 * **Unchanged**: a suite of small cases, run twice; the second time all verdicts are kept.
 * **Start**: ``pytest --help`` with and without the plugin, the median of several runs, one after the other.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import re
 import subprocess
 
 import pytest
@@ -97,9 +98,7 @@ def test_beside_randomly_and_cov(tmp_path):
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
     assert "Using --randomly-seed=" in done.stdout
     assert "test_models.py" in done.stdout[done.stdout.index("coverage:") :]
-    order = [
-        line.split("::")[1].split("[")[0] for line in done.stdout.splitlines() if "::" in line and "PASSED" in line
-    ]
+    order = re.findall(r"^test_models\.py::(\w+)\S* PASSED", done.stdout, re.MULTILINE)
     assert sorted(order) == ["Fine", "Fine", "Slow", "Slow", "test_other"]
     assert [a for a, b in itertools.pairwise(order) if a == b] in (["Fine", "Slow"], ["Slow", "Fine"])
 
