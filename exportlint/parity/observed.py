@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from torch import nn
 
     from exportlint.parity.compare import Difference
 
@@ -43,14 +42,21 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
         inputs: Positional and keyword arguments, which the call may write into.
         call: Calls the module with them.
     """
+    arguments = pytree.tree_leaves(inputs)
     result = call(module, inputs)
     return Observed(
-        result=result,
+        result=pytree.tree_map(_kept, result),
         inputs=_named(inputs),
         returned=_returned(inputs, result),
         buffers=copies(dict(module.named_buffers())),
-        shares=_shares(module, inputs, result),
+        shares=_shares(module, arguments, result),
     )
+
+
+def _kept(leaf: Any) -> Any:
+    """A result that a later write into a buffer does not change."""
+    plain = type(leaf) in (torch.Tensor, nn.Parameter) and leaf.layout is torch.strided and leaf.device.type != "meta"
+    return leaf.detach().clone() if plain else leaf
 
 
 def _returned(inputs: Any, result: Any) -> frozenset[str]:
@@ -111,7 +117,7 @@ def shares_differ(eager: Observed, program: Observed) -> str | None:
     return None
 
 
-def _shares(module: nn.Module, inputs: Any, result: Any) -> dict[str, tuple[str, ...]]:
+def _shares(module: nn.Module, arguments: list[Any], result: Any) -> dict[str, tuple[str, ...]]:
     """Owners of the memory of each tensor among the results, by the name of the result."""
     owners: dict[int, list[str]] = {}
 
@@ -121,7 +127,7 @@ def _shares(module: nn.Module, inputs: Any, result: Any) -> dict[str, tuple[str,
             owners.setdefault(memory, []).append(name)
         return memory
 
-    for i, leaf in enumerate(pytree.tree_leaves(inputs)):
+    for i, leaf in enumerate(arguments):
         own(f"argument {i}", leaf)
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         own(name, tensor)

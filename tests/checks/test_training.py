@@ -1,0 +1,103 @@
+"""Gradients of the program in training mode, and of the joint graph of forward and backward pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from exportlint.checks import training
+from exportlint.checks.case import ModelCase
+from exportlint.checks.context import Context, Settings
+from exportlint.torch_hooks import joint, packages
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.drop = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5)
+        self.last, self.unused = nn.Linear(6, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.last(self.drop(self.norm(self.first(x))).relu())
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Quantised(Net):
+    def forward(self, x):  # the head of quantised
+        return self.last(Straight.apply(self.first(x)))
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.first(x)[None, None]
+        return nn.functional.scaled_dot_product_attention(h, h * 2, h * 3)
+
+
+class Fails(Net):
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+def check(model, loss=lambda result: result.square().sum()):
+    return training.run(
+        Context(ModelCase(model, (torch.linspace(-1, 1, 32).view(8, 4),), loss=loss), Settings(()), str)
+    )
+
+
+def test_gradients_are_equal():
+    result = check(Net)
+    assert (result.outcome, result.findings) == ("passed", ())
+    assert result.reason == "6 gradients, of the program and of the joint graph"
+
+
+def test_a_gradient_of_ones_own_is_lost():
+    result = check(Quantised)
+    (finding,) = result.findings
+    assert (result.outcome, finding.rule, finding.severity) == ("failed", "EXP004", "error")
+    assert finding.message == "the program in training mode has another loss or other gradients"
+    assert "['first.weight']: 24 of 24 values differ" in finding.evidence
+    assert finding.source.endswith("# the head of quantised")
+
+
+def test_attention_in_the_joint_graph():
+    """torch 2.13 hands the backward pass of attention on CPUs what its forward pass does not return."""
+    result = check(Attends)
+    assert result.outcome == "failed"
+    assert result.findings[0].message == "the joint graph of forward and backward pass has other gradients"
+
+
+def test_a_model_that_does_not_train():
+    result = check(Fails)
+    assert (result.outcome, result.findings[0].rule) == ("errored", "EXP002")
+    assert "does not require grad" in result.reason
+
+
+def test_it_is_asked_for_by_a_loss():
+    assert check(Net, loss=None).reason == "not asked for: the case has no loss"
+
+
+@pytest.mark.parametrize("hook", [joint, packages])
+def test_the_hooks_work_here(hook):
+    assert hook.why_not() is None
+
+
+def test_without_the_joint_graph_nothing_is_green(monkeypatch):
+    monkeypatch.setattr(joint, "joint", lambda program: program)
+    assert joint.why_not() is not None
+    result = check(Net)
+    assert result.outcome == "not_checked"
+    assert result.reason.startswith("6 gradients of the program are the eager model's; its joint graph is not had: ")
