@@ -22,8 +22,10 @@ from exportlint import blame
 from exportlint.checks import device_saved, uncaptured
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device_branches import look_for_branches
-from exportlint.checks.device_elsewhere import run_elsewhere
+from exportlint.checks.device_elsewhere import run_elsewhere, run_without_numbers
 from exportlint.checks.device_kept import look_for_caches
+from exportlint.checks.device_places import elsewhere
+from exportlint.checks.device_programs import run_programs
 from exportlint.checks.device_report import Report, blame_origin
 from exportlint.checks.device_rerun import rerun
 from exportlint.checks.device_twin import difference, export_there, materialised, tensors
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
+    from exportlint.checks.device_places import Elsewhere
     from exportlint.devices.kept import KeptTensors
     from exportlint.devices.provenance import Origin, Provenance
     from exportlint.devices.second import Mismatch
@@ -53,6 +56,8 @@ def run(ctx: Context) -> CheckResult:
         return report.result()
     if watched.provenance.reads and not report.stuck():
         look_for_branches(ctx, report)
+    others = [elsewhere(name) for name in ctx.settings.devices if name != "second"]
+    ran = _on_others(ctx, watched, others)
     there, twin = None, None
     caches: list[Finding] = []
     if "second" in ctx.settings.devices:
@@ -61,9 +66,7 @@ def run(ctx: Context) -> CheckResult:
         caches = look_for_caches(ctx, report, watched)  # before an export, which may empty them
         twin = export_there(ctx, report)
     _what_is_baked(ctx, report, watched.provenance, twin)
-    for name in ctx.settings.devices:
-        if name != "second":
-            run_elsewhere(ctx, report, name)
+    ran.programs(ctx, report)
     if there and not report.stuck():
         rerun(ctx, report, there, twin)  # last, since it moves the program
     for finding in caches:
@@ -119,6 +122,45 @@ def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
             report.add(_written_outside_state(kept.where, kept.place or place, place))
     _autocasts(report, provenance)
     return Watched(model, before, provenance, result)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRuns:
+    """Eager runs on devices other than the second one.
+
+    Attributes:
+        report: What they found.
+        results: What the model returned, as tensors of the CPU, where its programs are worth running.
+        eager: What it returns on the CPU, as it was then.
+    """
+
+    report: Report
+    results: list[tuple[Elsewhere, list[torch.Tensor]]]
+    eager: list[torch.Tensor]
+
+    def programs(self, ctx: Context, report: Report) -> None:
+        """Report what was found, and run the programs of the devices on which nothing was."""
+        report.merge(self.report)
+        for where, expected in self.results:
+            if not report.stuck():
+                run_programs(ctx, report, where, expected, self.eager)
+
+
+def _on_others(ctx: Context, watched: Watched, devices: list[Elsewhere]) -> OtherRuns:
+    """Run the eager model there, first where there are no numbers, which is done apart.
+
+    All that comes before the second device is registered, since torch's autograd engine then serves that alone, and
+    before an export, which may leave fake tensors in caches.
+    """
+    runs = OtherRuns(Report(), [], [tensor.detach().clone() for tensor in watched.result] if devices else [])
+    for where in sorted(devices, key=lambda where: where.numbers):
+        if not where.numbers:
+            run_without_numbers(ctx, runs.report, where)
+            continue
+        expected = run_elsewhere(ctx, runs.report, where)
+        if expected is not None:
+            runs.results.append((where, expected))
+    return runs
 
 
 def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks.context import call
+from exportlint.checks.isolation import apart
 from exportlint.parity.compare import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from exportlint.checks.context import Context
     from exportlint.checks.device_report import Report
@@ -18,15 +19,26 @@ if TYPE_CHECKING:
 
 
 def look_for_branches(ctx: Context, report: Report) -> None:
-    """Run the model on the CPU while its tensors say that they are on another type of device."""
+    """Run the model on the CPU while its tensors say that they are on another type of device.
+
+    That is done apart: a cache by device would keep tensors of the CPU for a device that a later run is on.
+    """
+    from exportlint.devices import posing
+
+    asked = () if apart.possible() else ctx.settings.devices
+    types = [kind for kind in posing.TYPES if kind not in asked]
+    ctx.stage(f"eager runs posing as {' and '.join(types)}")
+    report.run_apart(lambda found: _pose(ctx, found, types), "branches on the device were not looked for")
+
+
+def _pose(ctx: Context, report: Report, types: Sequence[str]) -> None:
     from exportlint.devices import posing
 
     def fresh() -> Callable[[], Any]:
         model = ctx.build()
         return lambda: call(model, ctx.example())
 
-    ctx.stage(f"eager runs posing as {' and '.join(posing.TYPES)}")
-    for branch in posing.branches(fresh):
+    for branch in posing.branches(fresh, types):
         report.add(_decided(branch))
 
 

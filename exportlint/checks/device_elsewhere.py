@@ -1,7 +1,7 @@
 """Part of the check ``device``: devices other than the second one, as far as this machine and this torch have them.
 
-A real accelerator runs the eager model; `device_programs` then runs its programs there. ``meta`` and ``fake-cuda`` hold
-no numbers: the eager model runs there without data, and what mixes devices is refused.
+A real accelerator runs the eager model; `device_programs` later runs its programs there. ``meta`` and ``fake-cuda``
+hold no numbers: the eager model runs there without data, and what mixes devices is refused.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from exportlint import blame
 from exportlint.checks.context import call
-from exportlint.checks.device_places import KNOWN, Elsewhere, PlacementError, of_the_device, placed, present
-from exportlint.checks.device_programs import run_programs
+from exportlint.checks.device_places import Elsewhere, PlacementError, of_the_device, placed, present
 from exportlint.checks.device_report import blame_origin
 from exportlint.checks.device_twin import difference, is_mixed, tensors
 from exportlint.torch_hooks import forked
@@ -31,45 +30,46 @@ _LOST = (
 TO_NUMPY = re.compile(r"can't convert .* to numpy")
 
 
-def run_elsewhere(ctx: Context, report: Report, name: str) -> None:
-    """Run on this device; where that cannot be done, the report says why."""
-    where = KNOWN[name]
+def run_elsewhere(ctx: Context, report: Report, where: Elsewhere) -> list[torch.Tensor] | None:
+    """Run the eager model on this device; where that cannot be done, the report says why.
+
+    Returns:
+        What the model returns there, as tensors of the CPU, if its programs are worth running there.
+    """
+    name = where.name
     if where.numbers and forked.lost(where.device_type):
         report.leave_out(f"{name}: {_LOST}")
-        return
-    if where.numbers and not present(where):
+    elif where.numbers and not present(where):
         report.leave_out(f"{name}: this machine, or this build of torch, has no such device")
-        return
-    try:
-        run_on(ctx, report, where)
-    except PlacementError as error:
-        report.leave_out(
-            f"{name}: the model and its inputs cannot be moved there: {blame.words(error.__cause__ or error)}"
-        )
+    else:
+        try:
+            return _run_eager(ctx, report, where)
+        except PlacementError as error:
+            words = blame.words(error.__cause__ or error)
+            report.leave_out(f"{name}: the model and its inputs cannot be moved there: {words}")
+    return None
 
 
-def run_on(ctx: Context, report: Report, where: Elsewhere) -> None:
-    """The eager model there, and, where there are numbers, its programs.
+def run_without_numbers(ctx: Context, report: Report, where: Elsewhere) -> None:
+    """The same on a device that holds no numbers, apart: a cache would keep the tensors without numbers."""
+    report.run_apart(lambda found: run_elsewhere(ctx, found, where), where.name)
 
-    Raises:
-        PlacementError: When the model cannot be moved there.
-    """
+
+def _run_eager(ctx: Context, report: Report, where: Elsewhere) -> list[torch.Tensor] | None:
     ctx.stage(f"eager run on {where.name}")
     result, blamed = _watched(ctx, where)
     if isinstance(result, Exception):
         _refused(ctx, report, where, result, blamed)
-        return
-    if not where.numbers or report.stuck():
-        return
+        return None
+    if not where.numbers:
+        return None
     expected = [tensor.cpu() for tensor in result]
     again = [tensor.cpu() for tensor in _plainly(ctx, where)]
-    if difference(ctx, expected, again) is not None:
-        # a clock, a counter, random numbers: other checks name them
-        report.notes.append(
-            f"the eager model differs from call to call on {where.name}: its programs were not run there"
-        )
-        return
-    run_programs(ctx, report, where, expected)
+    if difference(ctx, expected, again) is None:
+        return expected
+    # a clock, a counter, random numbers: other checks name them
+    report.notes.append(f"the eager model differs from call to call on {where.name}: its programs were not run there")
+    return None
 
 
 def _watched(ctx: Context, where: Elsewhere) -> tuple[list[torch.Tensor] | Exception, Origin | None]:

@@ -36,13 +36,15 @@ class Elsewhere:
     numbers: bool
 
 
-KNOWN = {
+WITHOUT_NUMBERS = {
     "meta": Elsewhere("meta", "meta", numbers=False),
     "fake-cuda": Elsewhere("fake-cuda", "cuda", numbers=False),
-    "cuda": Elsewhere("cuda", "cuda", numbers=True),
-    "mps": Elsewhere("mps", "mps", numbers=True),
-    "xpu": Elsewhere("xpu", "xpu", numbers=True),
 }
+
+
+def elsewhere(name: str) -> Elsewhere:
+    """The device of this name: one without numbers, or a real one by its type."""
+    return WITHOUT_NUMBERS.get(name, Elsewhere(name, name, numbers=True))
 
 
 class PlacementError(Exception):

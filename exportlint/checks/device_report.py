@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from exportlint.findings import SEVERITIES, CheckResult
+import msgspec
+
+from exportlint.checks.isolation import apart
+from exportlint.findings import SEVERITIES, CheckResult, Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from exportlint.devices.provenance import Origin
-    from exportlint.findings import Finding
     from exportlint.places import Place
 
 NAME = "device"
@@ -45,6 +49,38 @@ class Report:
             self.unchecked = why
         else:
             self.notes.append(why)
+
+    def merge(self, other: Report) -> None:
+        """Add what another report says, after what this one says."""
+        for finding in other.findings.values():
+            self.add(finding)
+        self.notes += [note for note in other.notes if note not in self.notes]
+        self.saved += other.saved
+        if other.unchecked is not None:
+            self.leave_out(other.unchecked)
+
+    def run_apart(self, part: Callable[[Report], object], what: str) -> None:
+        """Add what a part of the check reports, whatever else it leaves behind in Python.
+
+        Args:
+            part: The part; it may save no program.
+            what: What is not checked if its process dies.
+        """
+
+        def told() -> dict[str, Any]:
+            part(found := Report())
+            findings = [msgspec.to_builtins(finding) for finding in found.findings.values()]
+            return {"findings": findings, "notes": found.notes, "unchecked": found.unchecked}
+
+        try:
+            said = apart.run(told)
+        except apart.DiedError as error:
+            self.leave_out(f"{what}: the process {error}")
+            return
+        other = Report(notes=said["notes"], unchecked=said["unchecked"])
+        for finding in said["findings"]:
+            other.add(msgspec.convert(finding, Finding))
+        self.merge(other)
 
     def alarmed(self) -> bool:
         """Whether a finding changes the outcome."""

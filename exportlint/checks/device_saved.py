@@ -54,7 +54,7 @@ def keep(
     if not ctx.settings.workdir:
         return
     ctx.stage(f"save of the program that was {how}")
-    file = f"elsewhere{len(report.saved)}.pt2"
+    file = f"{how.replace(' ', '_')}.pt2"
     try:
         torch.export.save(program, ctx.path(file))
     except Exception as error:

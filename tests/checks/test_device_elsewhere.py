@@ -14,12 +14,12 @@ from forking import in_fork
 from torch._subclasses import fake_tensor
 from torch.export.passes import move_to_device_pass
 
-from exportlint.checks import device, device_elsewhere, device_saved, loader
-from exportlint.checks.context import Context, Settings
-from exportlint.checks.device_places import KNOWN, Elsewhere
+from exportlint.checks import device, device_elsewhere, device_programs, device_saved, device_twin, loader
+from exportlint.checks.context import Context, Settings, call
+from exportlint.checks.device_places import WITHOUT_NUMBERS, Elsewhere
 from exportlint.checks.device_programs import unmovable
 from exportlint.checks.device_report import Report
-from exportlint.devices import second_device
+from exportlint.devices import posing, second_device
 
 FOLLOWS = model("return self.f(x) + torch.ones(4, device=x.device)", "self.f = nn.Linear(4, 4)")
 MISSING = model("m = torch.ones(4)\nreturn self.f(x) + m", "self.f = nn.Linear(4, 4)")
@@ -81,13 +81,24 @@ def test_where_the_device_cannot_be_started_it_is_not_checked(tmp_path):
 
 def test_a_device_that_is_not_there_is_not_checked(tmp_path):
     def run():
-        KNOWN["npu"] = Elsewhere("npu", "npu", numbers=True)
         return check(load(FOLLOWS, tmp_path, "follows"), "second", "npu", "npu")
 
     result = in_fork(run)
     assert (result["outcome"], alarms(result)) == ("not_checked", [])
     assert result["reason"] == "npu: this machine, or this build of torch, has no such device"
     assert result["notes"] == [result["reason"]]
+
+
+SECOND = Elsewhere("second", "second", numbers=True)
+
+
+def run_on(context, report, where):
+    """What the check does on a real device: the eager model, then its programs."""
+    device_elsewhere.present = lambda _: True
+    expected = device_elsewhere.run_elsewhere(context, report, where)
+    if expected is not None and not report.stuck():
+        eager = device_twin.tensors(call(context.build(), context.example()))
+        device_programs.run_programs(context, report, where, expected, eager)
 
 
 def there(case, prepare=lambda: None):
@@ -98,7 +109,7 @@ def there(case, prepare=lambda: None):
         prepare()
         report = Report()
         context = Context(case, Settings(("device",), workdir=str(Path(sys.modules[case.name].__file__).parent)), print)
-        device_elsewhere.run_on(context, report, Elsewhere("second", "second", numbers=True))
+        run_on(context, report, SECOND)
         findings = [(f.rule, f.severity, f.line, f.message, f.evidence) for f in report.findings.values()]
         return findings, report.notes, report.unchecked, [program["how"] for program in report.saved]
 
@@ -198,7 +209,7 @@ EXPORTED_THERE = "if torch.compiler.is_exporting() and x.device.type != 'cpu':\n
             9,
             "the program that was exported on second does not",
         ),
-        ("x = x + torch.ones(4, device='cpu')", "EXP201", 9, "`torch.ones` puts the tensor on cpu"),
+        ("x = x + torch.ones(4, device='cpu')", "EXP201", 9, "hardcoded: `torch.ones` puts the tensor on cpu"),
         ("raise ValueError('no')", "EXP003", 9, "torch.export cannot capture this line, on second and not on the CPU"),
     ],
 )
@@ -275,11 +286,9 @@ def test_the_line_of_a_node_that_cannot_be_moved(tmp_path):
 def test_a_model_that_cannot_be_moved_there_is_not_checked(tmp_path):
     def run():
         second_device()
-        KNOWN["second"] = Elsewhere("second", "second", numbers=True)
-        torch.second.is_available = lambda: True
         report = Report()
         case = load(model("return x", "self.f = nn.Linear(4, 4, device='meta')"), tmp_path, "nowhere")
-        device_elsewhere.run_elsewhere(Context(case, Settings(("device",)), print), report, "second")
+        run_on(Context(case, Settings(("device",)), print), report, SECOND)
         return report.findings, report.unchecked
 
     findings, unchecked = in_fork(run)
@@ -295,7 +304,7 @@ def saved_and_loaded(case, folder, change=lambda _: None):
     def run():
         report = Report()
         ctx = Context(case, Settings(("device",), workdir=str(folder)), lambda _: None)
-        device_elsewhere.run_on(ctx, report, Elsewhere("cpu", "cpu", numbers=True))
+        run_on(ctx, report, Elsewhere("cpu", "cpu", numbers=True))
         assert [program["how"] for program in report.saved] == ["exported on cpu", "moved to cpu"]
         change(report.saved)
         device_saved.record(ctx, report)
@@ -342,3 +351,39 @@ def test_fake_cuda_where_the_build_lacks_it(tmp_path):
     assert (good["outcome"], good["reason"], alarms(good)) == ("passed", None, [])
     bad = in_fork(lambda: check(load(model(body.format(""), init), tmp_path, "mixes"), "fake-cuda"))
     assert [(rule, line) for rule, _, _, line, _ in alarms(bad)] == [("EXP202", 12)]
+
+
+KEPT_BY_DEVICE = (
+    "import functools\n\n\n@functools.lru_cache\ndef scale(n, device):\n    return torch.arange(n, device=device)\n\n\n"
+)
+
+
+def played(case, kind, *devices):
+    """The check, where the second device plays a real one: posing as it and meta leave tensors behind in a cache."""
+
+    def run():
+        second_device()
+        posing.TYPES = (kind,)
+        device_elsewhere.present = lambda _: True
+        device.elsewhere = {"real": SECOND, "meta": WITHOUT_NUMBERS["meta"]}.__getitem__
+        return check(case, *devices)
+
+    return in_fork(run)
+
+
+@pytest.mark.parametrize("body", ["return x * scale(4, x.device)", "return x * scale(4, x.device.type)"])
+def test_what_a_pretended_device_leaves_behind_is_not_seen_by_a_real_one(tmp_path, body):
+    """As a model of transformers does, which keeps coordinates by device."""
+    case = load(KEPT_BY_DEVICE + model(body), tmp_path, "keeps")
+    result = played(case, "second", "real")
+    assert (alarms(result), result["notes"], result["outcome"]) == ([], [], "passed")
+
+
+def test_what_a_device_without_numbers_leaves_behind_is_not_seen_by_a_real_one(tmp_path):
+    keeps = "kept = {}\n\n\n"
+    body = (
+        "if x.device.type != 'cpu':\n    return x * kept.setdefault('scale', torch.ones(4, device=x.device))\nreturn x"
+    )
+    case = load(keeps + model(body), tmp_path, "keeps_any")
+    result = played(case, "mps", "meta", "real")
+    assert ([f for f in alarms(result) if f[0] != "EXP204"], result["outcome"]) == ([], "passed")

@@ -30,14 +30,19 @@ OUT_OF_MEMORY = 86  # exit status of a job that ran into its memory limit
 def become(parent: int) -> None:
     """Turn the forked process into a worker: its own group, no core files, and dead when its parent dies."""
     os.setsid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the call
-            os._exit(1)
+    die_with(parent)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
 
 
 def redirect_output(fd: int) -> None:
