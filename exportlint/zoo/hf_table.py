@@ -49,6 +49,8 @@ TABLE: dict[str, Row] = {
     "perceiver": Row(take=("inputs",)),
     "speech-encoder-decoder": Row(take=("input_values", "decoder_input_ids")),
     "udop": Row(take=("input_ids", "attention_mask", "bbox", "pixel_values", "decoder_input_ids")),
+    "layoutlmv3": Row({"coordinate_size": 12, "shape_size": 8, "input_size": 64, "patch_size": 16}),
+    "qwen2_5_vl_text": Row(SECTIONS["text_config"]),
     "lxmert": Row(take=("input_ids", "attention_mask", "visual_feats", "visual_pos")),
     "visual_bert": Row(take=("input_ids", "attention_mask", "visual_embeds")),
 }

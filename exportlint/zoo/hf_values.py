@@ -132,8 +132,9 @@ def _decoder_input_ids(draft: Draft) -> Any:
     import torch
 
     vocabulary = setting(draft.config, "decoder_vocab_size", "vocab_size") or 32
-    tokens = torch.arange(3, 3 + BATCH * 4) % int(vocabulary)
-    return tokens.view(BATCH, 4)
+    tokens = (torch.arange(3, 3 + BATCH * 4) % int(vocabulary)).view(BATCH, 4)
+    channels = getattr(getattr(draft.config, "decoder_config", None), "num_channels", None)
+    return tokens if channels is None else tokens[..., None].repeat(1, 1, channels)
 
 
 def _boxes(draft: Draft) -> Any:

@@ -76,8 +76,9 @@ class Lines:
             yield record
 
     def done(self, settings: dict[str, Any], versions: dict[str, str]) -> set[str]:
-        """The models that were checked with these settings and versions."""
-        return {r["model"] for r in self.records if r.get("settings") == settings and r.get("versions") == versions}
+        """The models that were checked with these settings and versions; those that could not be are tried again."""
+        alike = [r for r in self.records if r.get("settings") == settings and r.get("versions") == versions]
+        return {r["model"] for r in alike if r.get("case") is not None}
 
     def add(self, record: Record) -> None:
         """Write one line, in one piece."""

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT
+
+from exportlint.checks.runner import Options
+from exportlint.zoo import run as zoo_run
+from exportlint.zoo.run import Lines, Record, versions
+
+SETTINGS = {"checks": ["capture"], "devices": ["second"], "timeout": 120.0}
+
+
+def record(model, **changes):
+    return Record(model, 1.0, SETTINGS, versions(), "d", case={"name": model, "target": model, "checks": []}, **changes)
+
+
+def zoo(*arguments, cwd):
+    command = [sys.executable, "-m", "exportlint.zoo", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_what_was_written_is_done_for_the_same_settings_and_versions_only(tmp_path):
+    lines = Lines(tmp_path / "r.jsonl")
+    lines.add(record("hf:bert"))
+    again = Lines(tmp_path / "r.jsonl")
+    assert again.done(SETTINGS, versions()) == {"hf:bert"}
+    assert again.done({**SETTINGS, "checks": ["device"]}, versions()) == set()
+    assert again.done(SETTINGS, {**versions(), "torch": "0"}) == set()
+
+
+def test_a_model_that_could_not_be_checked_is_tried_again(tmp_path):
+    lines = Lines(tmp_path / "r.jsonl")
+    lines.add(Record("hf:bert", 1.0, SETTINGS, versions(), "d", error="the worker server could not be started"))
+    assert Lines(tmp_path / "r.jsonl").done(SETTINGS, versions()) == set()
+
+
+def test_a_line_that_a_killed_run_left_unfinished_is_dropped(tmp_path):
+    path = tmp_path / "r.jsonl"
+    Lines(path).add(record("hf:bert"))
+    with path.open("a") as file:
+        file.write('{"model": "hf:vi')
+    assert [r["model"] for r in Lines(path).records] == ["hf:bert"]
+    Lines(path).add(record("hf:vit"))
+    assert [json.loads(line)["model"] for line in path.read_text().splitlines()] == ["hf:bert", "hf:vit"]
+
+
+@pytest.mark.parametrize("text", ["nothing\n", "[1]\n", '{"no": "model"}\n'])
+def test_a_file_that_holds_something_else_is_refused_and_kept(tmp_path, text):
+    path = tmp_path / "r.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"r\.jsonl:1 is no result of the zoo"):
+        Lines(path)
+    assert path.read_text() == text
+
+
+def test_models_that_are_done_are_skipped(tmp_path, monkeypatch):
+    checked = []
+    monkeypatch.setattr(zoo_run, "_check", lambda _, model, *__: checked.append(model) or record(model))
+    options = Options(checks=("capture",), timeout=120.0)
+    said = []
+    for _ in range(2):
+        zoo_run.run(["hf:bert", "hf:vit"], options, Lines(tmp_path / "r.jsonl"), said.append)
+    assert checked == ["hf:bert", "hf:vit"]
+    assert [words for words in said if "to check" in words] == [
+        "2 models to check, 0 done",
+        "0 models to check, 2 done",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no model is named"),
+        (["bert"], "'bert' is no model: write one of hf:NAME, timm:NAME, torchvision:NAME"),
+        (["hf:zzz*"], "transformers has no model that matches 'zzz*'"),
+        (["--list", "missing.txt"], "No such file or directory"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, words):
+    ran = zoo("run", *arguments, "--output", "r.jsonl", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert words in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_a_run_writes_a_line_a_model_and_the_table_shows_them(tmp_path):
+    (tmp_path / "models.txt").write_text("# a comment\nhf:gpt2  # small\nhf:led\nhf:bret\n")
+    ran = zoo("run", "--list", "models.txt", "--checks", "capture", "-o", "r.jsonl", cwd=tmp_path)
+    assert ran.returncode == 2, ran.stderr  # one of the names stands for nothing
+    records = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert [r["model"] for r in records] == ["hf:gpt2", "hf:led", "hf:bret"]
+    assert [r["case"]["checks"][0]["outcome"] for r in records[:2]] == ["passed", "failed"]
+    assert records[2]["error"].startswith("transformers has no model 'bret'")
+    command = [sys.executable, ROOT / "benchmarks" / "zoo.py", "r.jsonl", "--output", "zoo.md"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    table = (tmp_path / "zoo.md").read_text()
+    assert "Built and run in eager: 2 of 3 (hf: 2 of 3)." in table
+    assert "| EXP101 | transformers/models/led/modeling_led.py:" in table
+    assert "[led_branch_on_tensor.py](../../fixtures/found/led_branch_on_tensor.py)" in table
+    assert "| hf:bret | transformers has no model 'bret'" in table
