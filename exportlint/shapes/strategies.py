@@ -86,18 +86,20 @@ class Space:
 
         variables = self.variables()
 
+        sizes = {key: size(*bounds) for key, bounds in variables.items()}
+        seeds = st.integers(0, 2**16)
+
+        @functools.cache  # each strategy, and each draw, costs a part of what a small model does
+        def contents(kinds: tuple[str, ...], layouts: tuple[str, ...]) -> SearchStrategy[tuple[str, str]]:
+            return st.sampled_from([(kind, layout) for layout in layouts for kind in kinds])
+
         @st.composite
         def draw_call(draw: DrawFn) -> Drawn:
-            values = {key: draw(size(*bounds), label=str(key)) for key, bounds in variables.items()}
-            seeds = st.integers(0, 2**16)
-            return self.call(
-                self.shapes(values),
-                lambda kinds, layouts: (
-                    draw(st.sampled_from(kinds)),
-                    draw(seeds),
-                    draw(st.sampled_from(layouts)) if len(layouts) > 1 else layouts[0],
-                ),
-            )
+            def choose(kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
+                kind, layout = draw(contents(kinds, layouts))
+                return kind, draw(seeds), layout
+
+            return self.call(self.shapes({key: draw(strategy) for key, strategy in sizes.items()}), choose)
 
         return draw_call()
 
