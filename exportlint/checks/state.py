@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame
 from exportlint.checks import divergence, leftovers, uncaptured, writes
-from exportlint.checks.context import ModelError, call, fresh, mutates, seed_everything, unchanged
+from exportlint.checks.context import ModelError, call, fresh, seed_everything, unchanged
 from exportlint.checks.python_state import Slot, Snapshot, is_installed, python_modules, slots, users_classes
 from exportlint.checks.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
 from exportlint.checks.switches import NO_CHANGE, SWITCHES, Change
@@ -140,8 +140,7 @@ class Inquiry:
         calls = [self.ctx.example(), self.ctx.example()]
         wanted = [results[0], results[0]]
         if not self.before.changed() and self.compare(*results) is None:
-            if mutates(self.program):
-                self._judge_program(results, calls)
+            self._judge_program(results, calls)
             return
         other = _scaled(self.ctx.example())
         try:
