@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import platform
 import statistics
 import sys
@@ -94,11 +95,12 @@ def table(rows: dict[str, tuple[float, float]], calls: int) -> str:
 
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     made = f"`python benchmarks/example_cost.py`, {date}, torch {torch.__version__}, Python {platform.python_version()}"
+    load = f"load average {os.getloadavg()[0]:.0f}"
     within = sum(drawn <= FIXED_SECONDS + FACTOR * bare for bare, drawn in rows.values())
     lines = [
         "# Cost of a drawn call",
         "",
-        f"{made}; CPU time of one thread, median of {calls} calls of each model.",
+        f"{made}; CPU time of one thread, median of {calls} calls of each model; {load}.",
         "",
     ]
     lines += [f"{within} of {len(rows)} within {FIXED_SECONDS * 1e3:g} ms and {FACTOR} times bare.", ""]
