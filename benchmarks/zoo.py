@@ -100,10 +100,9 @@ def counts(records: dict[str, dict[str, Any]], built: dict[str, dict[str, Any]])
         rows.append(f"{source}: {sum(model in built for model in all_of)} of {len(all_of)}")
     listed = [line.partition("#")[0].strip() for line in LIST.read_text(encoding="utf-8").splitlines()]
     wanted = {line for line in listed if line}
-    return [
-        f"Built and run in eager: {len(built)} of {len(records)} ({'; '.join(rows)}). "
-        f"Not reached by these runs: {len(wanted - records.keys())} of the {len(wanted)} models of `{LIST.name}`."
-    ]
+    missed = f"{len(wanted - records.keys())} of the {len(wanted)} models of `{LIST.name}`"
+    words = f"Built and run in eager: {len(built)} of {len(records)} ({'; '.join(rows)})."
+    return [f"{words} Not reached by these runs: {missed}."]
 
 
 def outcomes(built: dict[str, dict[str, Any]]) -> list[str]:

@@ -48,6 +48,8 @@ TABLE: dict[str, Row] = {
     ),
     "perceiver": Row(take=("inputs",)),
     "speech-encoder-decoder": Row(take=("input_values", "decoder_input_ids")),
+    "sam": Row({"vision_config": {"num_pos_feats": 32}}),
+    "textnet": Row({"stem_out_channels": 16}),
     "udop": Row(take=("input_ids", "attention_mask", "bbox", "pixel_values", "decoder_input_ids")),
     "layoutlmv3": Row({"coordinate_size": 12, "shape_size": 8, "input_size": 64, "patch_size": 16}),
     "qwen2_5_vl_text": Row(SECTIONS["text_config"]),
