@@ -383,7 +383,7 @@ def seed_everything() -> None:
     """Seed the generators of torch, Python and, where it is loaded, numpy."""
     import torch
 
-    if torch.accelerator.is_available():
+    if _accelerated():
         torch.manual_seed(SEED)
     else:  # the same without the stack trace that torch formats for each kind of device that is not there
         torch.default_generator.manual_seed(SEED)
@@ -391,6 +391,15 @@ def seed_everything() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(SEED)
+
+
+def _accelerated() -> bool:
+    import torch
+
+    try:
+        return torch.accelerator.is_available()
+    except RuntimeError:  # a backend that is named and has no module, so nothing to seed
+        return False
 
 
 def fresh(tree: Any) -> Any:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from exportlint.checks.device_report import Report
     from exportlint.places import Place
 
-_EXPORT_THERE = "Export on the target device: move_to_device_pass does not mend this line."
+EXPORT_THERE = "Export on the target device: move_to_device_pass does not mend this line."
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
+class Trouble:
     """What a program does that the eager model does not.
 
     Attributes:
@@ -91,11 +91,11 @@ def _exported(ctx: Context, report: Report, where: Elsewhere, expected: list[tor
     if program is None:
         return False
     ctx.stage(f"run of the program that was {how}")
-    trouble = _trouble(ctx, where, expected, program)
-    if trouble is None:
+    trouble = _ran(ctx, where, expected, program)
+    if not isinstance(trouble, Trouble):
         message = f"the program that was {how} fails there once it is saved and loaded in another process"
         suspect = blame.finding("EXP701", message, ctx.head(), outcome="unportable")
-        device_saved.keep(ctx, report, program, how, expected, where.device_type, suspect)
+        device_saved.keep(ctx, report, program, how, trouble, where.device_type, suspect)
         return True
     message = f"the program that was {how} {trouble.what}"
     if not trouble.certain:
@@ -157,19 +157,19 @@ def _moved(
             moved = move_to_device_pass(program, where.device_type)
     except Exception as error:
         message = f"move_to_device_pass cannot move the program to {where.name}"
-        _advise(ctx, report, message, [unmovable(program, where.device_type)], blame.words(error), good=good)
+        advise(ctx, report, message, [unmovable(program, where.device_type)], blame.words(error), good=good)
         return
-    trouble = _trouble(ctx, where, expected, moved)
-    if trouble is None:
+    trouble = _ran(ctx, where, expected, moved)
+    if not isinstance(trouble, Trouble):
         message = f"{how} fails there once it is saved and loaded in another process"
-        suspect = blame.finding("EXP205", message, ctx.head(), outcome="fine", rewrite=_EXPORT_THERE)
-        device_saved.keep(ctx, report, moved, f"moved to {where.name}", expected, where.device_type, suspect)
+        suspect = blame.finding("EXP205", message, ctx.head(), outcome="fine", rewrite=EXPORT_THERE)
+        device_saved.keep(ctx, report, moved, f"moved to {where.name}", trouble, where.device_type, suspect)
         return
     places: list[Place | None] = [place for _, place in left_behind(moved)]
-    _advise(ctx, report, f"{how} {trouble.what}", places or [trouble.place], trouble.evidence, good=good)
+    advise(ctx, report, f"{how} {trouble.what}", places or [trouble.place], trouble.evidence, good=good)
 
 
-def _advise(
+def advise(
     ctx: Context, report: Report, message: str, places: Iterable[Place | None], evidence: str, *, good: bool
 ) -> None:
     """Advice to export there, at the lines, else at the head of the model; a note where that does not help either."""
@@ -178,7 +178,7 @@ def _advise(
         return
     found: list[Place | None] = [place for place in places if place is not None]
     for place in found or [ctx.head()]:
-        report.add(blame.finding("EXP205", message, place, outcome="fine", rewrite=_EXPORT_THERE, evidence=evidence))
+        report.add(blame.finding("EXP205", message, place, outcome="fine", rewrite=EXPORT_THERE, evidence=evidence))
 
 
 def unmovable(program: ExportedProgram, device_type: str) -> Place | None:
@@ -200,17 +200,20 @@ def unmovable(program: ExportedProgram, device_type: str) -> Place | None:
     return None
 
 
-def _trouble(ctx: Context, where: Elsewhere, expected: list[torch.Tensor], program: ExportedProgram) -> _Trouble | None:
-    """Run a program there; what it does that the eager model there does not."""
+def _ran(
+    ctx: Context, where: Elsewhere, expected: list[torch.Tensor], program: ExportedProgram
+) -> list[torch.Tensor] | Trouble:
+    """Run a program there: the tensors of its result, on the CPU, or what it does that eager there does not."""
     with placed(ctx.build(), ctx.example(), where) as inputs:
         try:
             with unchanged(program):
-                actual = [tensor.cpu() for tensor in tensors(call(program.module(), inputs))]
+                result = call(program.module(), inputs)
+                actual, kept = ([t.cpu() for t in of(result)] for of in (tensors, device_saved.leaves))
         except Exception as error:
             if blame.is_out_of_memory(error):
                 raise MemoryError from error
             with placed(ctx.build(), ctx.example(), where) as again:
                 place = failing_node.place(program, again)
-            return _Trouble("does not run there", blame.words(error), place, certain=not of_the_device(error))
+            return Trouble("does not run there", blame.words(error), place, certain=not of_the_device(error))
     found = difference(ctx, expected, actual)
-    return None if found is None else _Trouble("returns something else than the eager model there", str(found))
+    return kept if found is None else Trouble("returns something else than the eager model there", str(found))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from exportlint import blame
 from exportlint.checks import device_saved, failing_node, uncaptured
 from exportlint.checks.context import call, unchanged
+from exportlint.checks.device_programs import EXPORT_THERE, Trouble, advise, unmovable
 from exportlint.checks.device_twin import difference, tensors
-from exportlint.places import display_path
 
 if TYPE_CHECKING:
     import torch
@@ -44,18 +44,22 @@ def rerun(ctx: Context, report: Report, expected: list[torch.Tensor], twin: Expo
     if difference(ctx, expected, own) is not None:
         report.notes.append("the program's result differs from the eager model's on the CPU already: not run elsewhere")
         return
+    good = False
     if twin is not None:
         ctx.stage(f"run of the program that was {EXPORTED}")
-        trouble = _trouble(ctx, expected, twin)
-        if trouble is not None:
-            report.notes.append(f"the program, {EXPORTED}, {trouble}")
+        trouble = _ran(ctx, expected, twin)
+        if isinstance(trouble, Trouble):
+            report.notes.append(f"the program, {EXPORTED}, {trouble.what}: {trouble.evidence}")
         else:
-            device_saved.keep(ctx, report, twin, EXPORTED, expected)
-    _move(ctx, report, expected, program)
+            good = True
+            device_saved.keep(ctx, report, twin, EXPORTED, trouble)
+    _move(ctx, report, expected, program, good=good)
 
 
-def _move(ctx: Context, report: Report, expected: list[torch.Tensor], program: ExportedProgram) -> None:
+def _move(ctx: Context, report: Report, expected: list[torch.Tensor], program: ExportedProgram, *, good: bool) -> None:
+    """Move the CPU's program, in place, and run it; `good` says that it is torch's pass that is to blame."""
     from exportlint.devices import rerun as moving
+    from exportlint.devices.hooks import NAME
 
     ctx.stage("move of the program to the second device")
     try:
@@ -63,37 +67,38 @@ def _move(ctx: Context, report: Report, expected: list[torch.Tensor], program: E
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        report.notes.append(f"move_to_device_pass cannot move the program: {blame.words(error)}")
+        message = "move_to_device_pass cannot move the program to the second device"
+        advise(ctx, report, message, [unmovable(program, NAME)], blame.words(error), good=good)
         return
     ctx.stage("run of the moved program")
-    trouble = _trouble(ctx, expected, moved)
-    if trouble is None:
-        device_saved.keep(ctx, report, moved, MOVED, expected)
+    trouble = _ran(ctx, expected, moved)
+    if not isinstance(trouble, Trouble):
+        device_saved.keep(ctx, report, moved, MOVED, trouble)
         return
     left = list(moving.left_behind(moved))
     for what, place in left:
         message = f"{what} follows the inputs here and stays on the CPU when move_to_device_pass moves the program"
-        rewrite = "Export on the target device: move_to_device_pass does not mend this line."
-        evidence = f"the moved program {trouble}"
-        report.add(blame.finding("EXP205", message, place, outcome="fine", rewrite=rewrite, evidence=evidence))
+        evidence = f"the moved program {trouble.what}: {trouble.evidence}"
+        report.add(blame.finding("EXP205", message, place, outcome="fine", rewrite=EXPORT_THERE, evidence=evidence))
     if not left:
-        report.notes.append(f"the program, {MOVED}, {trouble}")
+        message = f"the program, moved to the second device by move_to_device_pass, {trouble.what}"
+        advise(ctx, report, message, [trouble.place], trouble.evidence, good=good)
 
 
-def _trouble(ctx: Context, expected: list[torch.Tensor], program: ExportedProgram) -> str | None:
-    """Why a program does not do on the second device what the eager model does there, in words; ``None`` if it does."""
+def _ran(ctx: Context, expected: list[torch.Tensor], program: ExportedProgram) -> list[torch.Tensor] | Trouble:
+    """Run a program on the second device: the tensors of its result, or what it does that eager there does not."""
     from exportlint.devices import second
 
     inputs = second.to_second(ctx.example())
     with second.policy("raise"):
         try:
             with unchanged(program):
-                actual = second.to_cpu(tensors(call(program.module(), inputs)))
+                result = call(program.module(), inputs)
+                actual, kept = (second.to_cpu(of(result)) for of in (tensors, device_saved.leaves))
         except Exception as error:
             if blame.is_out_of_memory(error):
                 raise MemoryError from error
             place = failing_node.place(program, second.to_second(ctx.example()))
-            at = "" if place is None else f" (at {display_path(place.file)}:{place.line})"
-            return f"does not run there: {blame.words(error)}{at}"
+            return Trouble("does not run there", blame.words(error), place)
     found = difference(ctx, expected, actual)
-    return None if found is None else f"returns something else there: {found}"
+    return kept if found is None else Trouble("returns something else there", str(found))

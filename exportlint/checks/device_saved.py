@@ -7,6 +7,7 @@ source. What it says becomes a part of the result of the check.
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import msgspec
 from exportlint import blame
 from exportlint.checks.loader import ELSEWHERE, SECOND
 from exportlint.findings import Finding
+from exportlint.torch_hooks import flat
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +31,17 @@ UNLOADABLE = (
 )
 
 
+UNSAVED = "torch cannot save a program of this model, which is for the check reload"
+
+
+def leaves(result: Any) -> list[torch.Tensor]:
+    """The tensors of a program's result in the order in which a flat program returns them."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
 def keep(
     ctx: Context,
     report: Report,
@@ -38,14 +51,16 @@ def keep(
     device: str = SECOND,
     suspect: Finding | None = None,
 ) -> None:
-    """Save a program of another device; where torch cannot, the report says so.
+    """Save a program of another device; where torch cannot, the report says so once.
+
+    It is saved flat: that the classes of its arguments and results must be at hand is not the device's matter.
 
     Args:
         ctx: The model case.
         report: Where a note goes, and what was saved.
         program: The program.
         how: How it came to the device, in words.
-        expected: What the eager model returns there, as tensors of the CPU.
+        expected: The leaves of what it returns there, as tensors of the CPU.
         device: The device.
         suspect: The finding if the program fails in the other process; a note where there is none.
     """
@@ -56,11 +71,12 @@ def keep(
     ctx.stage(f"save of the program that was {how}")
     file = f"{how.replace(' ', '_')}.pt2"
     try:
-        torch.export.save(program, ctx.path(file))
+        torch.export.save(flat.flattened(program), ctx.path(file))
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        report.notes.append(f"the program, {how}, cannot be saved: {blame.words(error)}")
+        if not any(note.startswith(UNSAVED) for note in report.notes):
+            report.notes.append(f"{UNSAVED}: {textwrap.shorten(blame.words(error), 100)}")
         return
     found = None if suspect is None else msgspec.to_builtins(suspect)
     report.saved.append({"file": file, "how": how, "device": device, "expected": expected, "suspect": found})
@@ -71,12 +87,11 @@ def record(ctx: Context, report: Report) -> None:
     import torch
     from torch.utils import _pytree as pytree
 
-    from exportlint.checks.reload import described_classes, plain
+    from exportlint.checks.reload import plain
 
     if report.saved:
         inputs = [plain(leaf) for leaf in pytree.tree_leaves(ctx.example())]
-        common = {"inputs": inputs, "tolerance": ctx.tolerance, "classes": described_classes(ctx)}
-        torch.save({**common, "programs": report.saved}, ctx.path(ELSEWHERE))
+        torch.save({"inputs": inputs, "tolerance": ctx.tolerance, "programs": report.saved}, ctx.path(ELSEWHERE))
 
 
 def pending(workdir: str) -> bool:
@@ -101,8 +116,12 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
     if loaded is None:
         return dataclasses.replace(first, notes=(*first.notes, f"the process that loads the saved programs {ending}"))
     wrong = {how: said for how, said in loaded.items() if said["error"] is not None}
-    findings = tuple(_found(said) for said in wrong.values() if said.get("suspect") is not None)
-    troubles = _troubles({how: said for how, said in wrong.items() if said.get("suspect") is None})
+    if all(said["step"] == "load" and said["error"] is not None for said in loaded.values()):
+        told: dict[str, dict[str, Any]] = {}  # it is the same for all devices
+    else:
+        told = {how: said for how, said in wrong.items() if said.get("suspect") is not None}
+    findings = tuple(map(_found, told.values()))
+    troubles = _troubles({how: said for how, said in wrong.items() if how not in told})
     first = _with(first, findings)
     reason, right = first.reason, len(loaded) - len(wrong)
     if first.outcome == "passed" and reason is None and right:

@@ -76,8 +76,8 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
 
 def is_mixed(error: Exception) -> bool:
     """Whether two devices met, in any of torch's words."""
-    words = ("two different devices", "at least two devices", "on the expected device", "on the same device")
-    words += ("device between",)
+    devices = ("two different devices", "at least two devices")
+    words = (*devices, "on the expected device", "on the same device", "device between")
     return "evice" in type(error).__name__ or any(word in str(error) for word in words)
 
 

@@ -100,7 +100,6 @@ def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
     _leave_the_source()
     emit({"stage": "load"})
     known = torch.load(Path(folder) / ELSEWHERE, weights_only=True)
-    _stand_ins(known)
     loaded = {
         program["how"]: {**_run(Path(folder) / program["file"], {**known, **program}), "suspect": program["suspect"]}
         for program in known["programs"]
@@ -174,9 +173,9 @@ def _brought_back(result: Any, device: str | None) -> list[Any]:
 
     if device is None:
         return pytree.tree_leaves(result)
-    from exportlint.devices.kept import tensors_in
+    import torch
 
-    return [tensor.cpu() for tensor in tensors_in(result)]
+    return [leaf.cpu() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def _stand_ins(known: dict[str, Any]) -> None:

@@ -399,8 +399,11 @@ class Runner:
         return dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter")) if fresh else result
 
     def _load_elsewhere(self, first: CheckResult, workdir: str, reloaded: CheckResult | None) -> CheckResult:
-        """The second half of the check ``device``; what cannot be loaded at all is for ``reload`` to say."""
-        if reloaded is not None and reloaded.outcome in RED:
+        """The second half of the check ``device``, unless ``reload`` says that loading changes what is computed.
+
+        That a class is missing there is no reason: the programs of this check are saved without their classes.
+        """
+        if reloaded is not None and reloaded.outcome in RED and not (reloaded.reason or "").startswith("load: "):
             return device_saved.not_loaded(first)
         began = time.monotonic()
         heard, ending, _ = self._in_another_process("job_elsewhere", workdir)

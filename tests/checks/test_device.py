@@ -39,7 +39,7 @@ def results(tmp_path_factory):
     texts = {f"bad {name}": kind.text for name, kind in KINDS.items()}
     texts |= {f"good {name}": mended(kind) for name, kind in KINDS.items()}
     texts |= {f"portable {name}": text for name, text in PORTABLE.items()}
-    return in_fork(run_all, texts, tmp_path_factory.mktemp("models"), seconds=120)
+    return in_fork(run_all, texts, tmp_path_factory.mktemp("models"), seconds=300)
 
 
 def alarms(result):
