@@ -56,7 +56,8 @@ def present(where: Elsewhere) -> bool:
     import torch
 
     module = getattr(torch, where.device_type, None)
-    return module is not None and bool(module.is_available())
+    available = getattr(module, "is_available", None)
+    return available is not None and bool(available())
 
 
 def of_the_device(error: Exception) -> bool:

@@ -42,6 +42,18 @@ def names_option(
     return parse
 
 
+def devices_option(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """A click callback for names of devices separated by commas."""
+    from exportlint.checks import device_names
+
+    try:
+        return device_names.select(
+            [name.strip() for name in ("second" if value is None else value).split(",") if name.strip()]
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
 class Seconds(click.FloatRange):
     """A range of seconds; NaN, which compares with nothing, lies outside."""
 
@@ -83,9 +95,9 @@ MOST_SECONDS = 1e7
     help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
 )  # fmt: skip
 @click.option(
-    "--devices", callback=names_option(DEVICES, "device", ("second",)), metavar="NAMES",
-    help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, which needs no "
-    "hardware.",
+    "--devices", callback=devices_option, metavar="NAMES",
+    help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}, or another type that torch knows. "
+    "Default: second, which needs no hardware.",
 )  # fmt: skip
 @click.option("--examples", default=20, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option(

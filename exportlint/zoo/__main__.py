@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from exportlint import zoo
-from exportlint.cli.report import MOST_SECONDS, Seconds, names_option
-from exportlint.findings import CHECKS, DEVICES
+from exportlint.cli.report import MOST_SECONDS, Seconds, devices_option, names_option
+from exportlint.findings import CHECKS
 
 DEFAULT_CHECKS = ("capture", "device", "twins", "state")
 
@@ -43,7 +43,7 @@ def list_names(patterns: tuple[str, ...]) -> None:
 )  # fmt: skip
 @click.option("--checks", callback=names_option(CHECKS, "check", DEFAULT_CHECKS), metavar="NAMES", show_default=True,
               help=f"Checks, separated by commas. Default: {','.join(DEFAULT_CHECKS)}.")  # fmt: skip
-@click.option("--devices", callback=names_option(DEVICES, "device", ("second",)), metavar="NAMES",
+@click.option("--devices", callback=devices_option, metavar="NAMES",
               help="Devices for the check device. Default: second.")  # fmt: skip
 @click.option("--timeout", default=120.0, show_default=True, type=Seconds(1, MOST_SECONDS),
               help="Seconds that a check may compute.")  # fmt: skip

@@ -94,7 +94,7 @@ _TEXTS = (
     (
         "devices",
         "NAMES",
-        f"Devices for the check device, separated by commas: {', '.join(DEVICES)}. Default: second, without hardware.",
+        f"Devices, separated by commas: {', '.join(DEVICES)}, or a type that torch knows. Default: second.",
     ),
     ("timeout", "SECONDS", f"Seconds that one check may compute. Default: {DEFAULTS.timeout:g}."),
     (
@@ -226,12 +226,9 @@ def select(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _select_devices(names: Iterable[str]) -> tuple[str, ...]:
-    wanted = list(names)
-    unknown = next((name for name in wanted if name not in DEVICES), None)
-    if unknown is not None or not wanted:
-        said = "names no device" if unknown is None else f"{unknown!r} is no device"
-        raise ValueError(f"{said}; known: {', '.join(DEVICES)}")
-    return tuple(name for name in DEVICES if name in wanted)
+    from exportlint.checks import device_names
+
+    return device_names.select(names)
 
 
 def _names(value: str) -> list[str]:

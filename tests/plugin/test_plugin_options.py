@@ -57,7 +57,7 @@ def test_values(pytester):
         ("--export-examples=²", "--export-examples: '²' is no whole number of at least 0"),
         (
             "--export-devices=tpu",
-            "--export-devices: 'tpu' is no device; known: second, meta, fake-cuda, cuda, mps, xpu",
+            "--export-devices: 'tpu' is no device; known: second, meta, fake-cuda, cuda, mps, xpu; did you mean xpu?",
         ),
         ("--export-devices=", "--export-devices: names no device; known: second, meta, fake-cuda, cuda, mps, xpu"),
         ("--export-timeout=0.5", "--export-timeout: '0.5' is no number of seconds of at least 1"),
