@@ -29,12 +29,14 @@ def of_case(case: ModelCase, variant: str) -> ModelCase:
         return dataclasses.replace(
             case, model=_UnderAutocast(case.model), name=f"{case.name}[autocast]", variants=(), whole=None
         )
+    steps = case.steps.items()
     return dataclasses.replace(
         case,
         model=_InDtype(case.model, variant),
         args=_Cast(case.args, variant),
         kwargs=_Cast(case.kwargs, variant),
         inputs2=None if case.inputs2 is None else _Cast(case.inputs2, variant),
+        steps={name: step and dataclasses.replace(step, inputs=_Cast(step.inputs, variant)) for name, step in steps},
         name=f"{case.name}[{variant}]",
         variants=(),
         whole=None,
@@ -61,12 +63,12 @@ class _Cast:
     inputs: Any
     dtype: str
 
-    def __call__(self) -> Any:
+    def __call__(self, *moment: Any) -> Any:
         import torch
         from torch.utils import _pytree as pytree
 
         dtype = getattr(torch, self.dtype)
-        made = self.inputs() if callable(self.inputs) else self.inputs
+        made = self.inputs(*moment) if callable(self.inputs) else self.inputs
         return pytree.tree_map_only(torch.Tensor, lambda t: t.to(dtype) if t.dtype == torch.float32 else t, made)
 
 

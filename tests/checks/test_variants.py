@@ -3,8 +3,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from exportlint.checks import capture
-from exportlint.checks.case import Method, ModelCase
+from exportlint.checks import capture, steps
+from exportlint.checks.case import Method, ModelCase, Step
 from exportlint.checks.context import Context, Settings
 
 
@@ -51,6 +51,14 @@ def test_methods_have_variants_too():
     assert [case.name for case in cases] == ["Net.double", "Net.double[bfloat16]"]
     result = Context(cases[1], Settings(()), lambda _: None).expected()
     assert (result.dtype, cases[1].whole) == (torch.bfloat16, None)
+
+
+def test_steps_are_cast_too():
+    case = ModelCase(
+        Net, ARGUMENTS, steps={"go": Step(lambda moment: ARGUMENTS), "reset": None}, variants=("bfloat16",)
+    )
+    result = steps.run(Context(case.expand()[1], Settings(("steps",), examples=2), lambda _: None))
+    assert (result.outcome, result.findings) == ("passed", ())
 
 
 def test_a_module_that_exists_once_stays_as_it_is():
