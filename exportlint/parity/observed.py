@@ -85,7 +85,7 @@ def inputs_differ(eager: Observed, program: Observed, compare: Callable[[Any, An
     for name, value in eager.inputs.items():
         found = None if name in eager.returned else compare(value, program.inputs[name])
         if found is not None:
-            return f"input {name}{str(found).removeprefix('output')}"
+            return f"input {name}{found.where.removeprefix('output')}: {found.what}"
     return None
 
 
