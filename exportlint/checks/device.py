@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 MOST_BAKED = 20
-_BACKWARD = "device_ready_queues_"  # torch's autograd engine starts no thread for a device that Python registers
 
 
 def run(ctx: Context) -> CheckResult:
@@ -242,6 +241,8 @@ def _lost_indices(report: Report, provenance: Provenance) -> None:
 
 def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> None:
     """The model ran on the CPU and raises on the second device: its own fault only where that is certain."""
+    from exportlint.devices.hooks import BackwardError
+
     if blame.is_out_of_memory(error):
         raise MemoryError from error
     if isinstance(error, TypeError) and "to numpy" in str(error):
@@ -254,7 +255,7 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
         rule, message, place = blame_origin(origin, blame.place_of(error))
         report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return
-    why = "it has no backward pass" if _BACKWARD in str(error) else blame.words(error)
+    why = "it has no backward pass" if isinstance(error, BackwardError) else blame.words(error)
     report.unchecked = f"the second device cannot run the model: {why}"
 
 

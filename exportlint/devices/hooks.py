@@ -39,6 +39,8 @@ _NEEDED = (
     "_C._dispatch_get_registrations_for_dispatch_key",
     "_utils._rebuild_device_tensor_from_cpu_tensor",
     "_utils._rebuild_parameter",
+    "autograd._engine_run_backward",
+    "autograd.graph._engine_run_backward",
     "_C._ExcludeDispatchKeyGuard",
     "_C.DisableTorchFunctionSubclass",
     "_C._disabled_torch_function_impl",
@@ -113,6 +115,7 @@ def register(
         _admit_to_tracing(wrapper)
         _make_generators()
         _load_checkpoints()
+        _refuse_backward()
     return torch.device(NAME, 0)
 
 
@@ -290,6 +293,43 @@ def _load_checkpoints() -> None:
         return storage
 
     torch.serialization.register_package(0, lambda _: None, place)  # before torch's own for PrivateUse1
+
+
+class BackwardError(NotImplementedError):
+    """A backward pass was asked for on the second device, which has none."""
+
+
+def _refuse_backward() -> None:
+    """Refuse a backward pass that reaches the second device before torch's engine begins it.
+
+    The engine has no thread for a device that Python registers: it raises, and beside another accelerator it aborts.
+    """
+    run = torch.autograd.graph._engine_run_backward
+
+    @functools.wraps(run)
+    def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(map(_reaches_second, outputs)):
+            raise BackwardError("the second device has no backward pass")
+        return run(outputs, *args, **kwargs)
+
+    for module in (torch.autograd.graph, torch.autograd):
+        vars(module)[run.__name__] = run_backward
+
+
+def _reaches_second(output: Any) -> bool:
+    """Whether a tensor, or an edge of the graph, has a node on the second device behind it."""
+    if isinstance(output, torch.Tensor) and output.device.type == NAME:
+        return True
+    todo, seen = [output.grad_fn if isinstance(output, torch.Tensor) else output.node], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if any(metadata.device.type == NAME for metadata in node._input_metadata):
+            return True
+        todo += [following for following, _ in node.next_functions]
+    return False
 
 
 def run_control_flow(kind: type[torch.Tensor]) -> None:

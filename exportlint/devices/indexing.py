@@ -27,6 +27,7 @@ def on_any_build(mode: Any, device: torch.device) -> contextlib.AbstractContextM
     try:
         with torch.no_grad(), mode:
             hooks.fake_on(device, mode)[torch.tensor([0])]
+            hooks.fake_on(device, mode)[torch.empty((), dtype=torch.long)]  # some releases ask for its number
     except RuntimeError:
         return Indexing(device)
     return contextlib.nullcontext()
