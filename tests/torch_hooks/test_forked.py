@@ -33,6 +33,7 @@ def in_use(monkeypatch):
     for name in ("get_rng_state", "get_rng_state_all", "_lazy_init"):
         monkeypatch.setattr(torch.cuda, name, refusing())
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    monkeypatch.setattr(torch.xpu, "_is_in_bad_fork", lambda: False)
 
 
 def strict():
@@ -63,7 +64,10 @@ def test_a_lost_device_is_hidden():
     assert words == "No CUDA devices are available: the process that was forked for this one had them in use"
 
 
-def test_what_is_not_lost_is_left_alone():
+def test_what_is_not_lost_is_left_alone(monkeypatch):
+    for kind in forked.KINDS:
+        monkeypatch.setattr(getattr(torch, kind), "_is_in_bad_fork", lambda: False)
+
     def child():
         before = torch.cuda.is_available
         forked.hide_lost()
