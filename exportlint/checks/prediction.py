@@ -53,7 +53,7 @@ class Predictor:
 
         new = [file for file in files if file not in self._by_file and Path(file).is_file()]
         self._by_file.update(dict.fromkeys(new, ()))
-        linted = examine([Path(file) for file in new], Options())
+        linted = examine([Path(file) for file in new], Options(whole_project=False))
         for skipped in linted.unanalysed:
             file = display_path(str(skipped.path))
             self._unanalysed[file] = (*self._unanalysed.get(file, ()), f"{file}: {skipped.words}")

@@ -23,11 +23,13 @@ from exportlint.source.values import (
     Method,
     Module,
     Sequence,
+    Setting,
     Shape,
     Static,
     Super,
     Tensor,
     TorchModule,
+    Unknown,
     Value,
     join_all,
     options,
@@ -55,7 +57,7 @@ def get(it: Interpreter, base: Value, node: cst.Attribute, state: State) -> Valu
     name = node.attr.value
     found = join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
     # What is exported is the model for inference, whatever object is asked.
-    return Const(False) if name == "training" and found == UNKNOWN else found
+    return Const(False) if name == "training" and isinstance(found, Unknown) else found
 
 
 def _of(it: Interpreter, base: Value, name: str, state: State) -> Value:
@@ -209,6 +211,10 @@ def _of_array(it: Interpreter, base: Array, name: str, state: State) -> Value:
     return Static() if name in ("shape", "dtype", "ndim", "size") else Method(base, name)
 
 
+def _of_setting(it: Interpreter, base: Setting, name: str, state: State) -> Value:
+    return base
+
+
 def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
     return Method(base, name)
 
@@ -228,4 +234,5 @@ _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     Shape: _method,
     Const: _method,
     Static: _method,
+    Setting: _of_setting,
 }

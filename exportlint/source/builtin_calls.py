@@ -18,6 +18,7 @@ from exportlint.source.values import (
     Instance,
     Number,
     Sequence,
+    Setting,
     Shape,
     Size,
     Static,
@@ -26,6 +27,7 @@ from exportlint.source.values import (
     Truth,
     Unknown,
     Value,
+    is_setting,
     is_tensor,
     join,
     join_all,
@@ -131,6 +133,8 @@ def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments,
         return value
     if isinstance(value, TorchModule):
         return Sequence(None, join_all(value.parts))
+    if isinstance(value, Setting):
+        return value
     return UNKNOWN if isinstance(value, Unknown) else Sequence(None, element(it, value), kind)
 
 
@@ -152,7 +156,7 @@ def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
         for value in found:
             if isinstance(value, kind):
                 return value.opaque if isinstance(value, Size) else value
-    return Static() if all(isinstance(v, (Const, Static)) for v in found) else UNKNOWN
+    return Static() if all(is_setting(v) for v in found) else UNKNOWN
 
 
 def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
@@ -182,6 +186,8 @@ def _hasattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
 def _getattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
     text = attribute.value if isinstance(attribute, Const) else None
+    if isinstance(owner, Setting):
+        return owner
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return UNKNOWN
     found = attributes.of_instance(it, owner, text, state)

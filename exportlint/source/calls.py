@@ -33,6 +33,7 @@ from exportlint.source.values import (
     Super,
     Tensor,
     TorchModule,
+    Truth,
     Union,
     Value,
     is_tensor,
@@ -226,10 +227,18 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
         return _numpy(it, node, short, given, state)
-    if name == "torch._assert" and given.positional and is_tensor(given.positional[0]):
-        it.emit(Asked(it.site(node, state), given.positional[0], "bool()"))
+    if name == "torch._assert" and given.positional:
+        _asserted(it, node, given.positional[0], state)
     special = _torch(it, node, name, given, state) if space.startswith("torch") else None
     return tensors.call_function(it, node, name, given, state) if special is None else special
+
+
+def _asserted(it: Interpreter, node: cst.Call, value: Value, state: State) -> None:
+    """``torch._assert`` asks for the truth of a tensor, and fixes the side of a comparison of sizes."""
+    if is_tensor(value):
+        it.emit(Asked(it.site(node, state), value, "bool()"))
+    elif isinstance(value, Truth) and isinstance(value.of, Size):
+        it.emit(Asked(it.site(node, state), value, "assert", validates=True))
 
 
 def _elsewhere(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:
@@ -241,8 +250,9 @@ def _elsewhere(it: Interpreter, node: cst.Call, name: str, given: Arguments, sta
         return External(_MADE[name])
     if name in UNREGISTERED:
         return Static(name)
-    if name in ("itertools.count", "itertools.cycle"):
-        return Sequence(None, Static("int") if name.endswith("count") else UNKNOWN, "iterator")
+    if name in ("itertools.count", "itertools.cycle", "itertools.repeat"):
+        repeated = given.get(0) if name.endswith("repeat") else None
+        return Sequence(None, Static("int") if name.endswith("count") else repeated or UNKNOWN, "iterator")
     if name == "collections.deque":
         first = given.get(0)
         return Sequence(None, first.any) if isinstance(first, Sequence) else Sequence(()) if first is None else None

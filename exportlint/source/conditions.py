@@ -70,12 +70,21 @@ def _connected(it: Interpreter, node: cst.BooleanOperation, state: State, by: As
     if isinstance(node.operator, cst.And):
         if true.dead:
             return true, false
-        true, other = branch(it, node.right, true, by)
+        true, other = _right(it, node, true, by, certain=false.dead)
         return true, join_states(false, other)
     if false.dead:
         return true, false
-    other, false = branch(it, node.right, false, by)
+    other, false = _right(it, node, false, by, certain=true.dead)
     return join_states(true, other), false
+
+
+def _right(
+    it: Interpreter, node: cst.BooleanOperation, state: State, by: Asker, *, certain: bool
+) -> tuple[State, State]:
+    it.optional += not certain
+    sides = branch(it, node.right, state, by)
+    it.optional -= not certain
+    return sides
 
 
 def truth(value: Value) -> bool | None:

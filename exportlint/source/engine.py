@@ -6,27 +6,27 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from libcst import CSTNode
-
 from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
-from exportlint.source import entries
+from exportlint.source.callers import Callers
 from exportlint.source.discover import discover
-from exportlint.source.events import Changed
 from exportlint.source.files import UnreadableError
-from exportlint.source.fragments import Fragment, Range, UnparsableError
-from exportlint.source.interpreter import BudgetError, Interpreter
+from exportlint.source.fragments import Range
 from exportlint.source.project import Project
 from exportlint.source.suppress import silences, suppressed
+from exportlint.source.units import Unit, analyse, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from exportlint.findings import Mode, Outcomes, Severity
-    from exportlint.rules.base import Match, Rule
+    from exportlint.rules.base import Rule
     from exportlint.source.events import Event
+    from exportlint.source.files import SourceFile
+    from exportlint.source.fragments import Fragment
     from exportlint.source.index import ModuleIndex
+    from exportlint.source.units import Heard
 
 SYNTAX = "EXP001"
 
@@ -39,11 +39,14 @@ class Options:
         modes: The capture modes that findings are judged for.
         module_bases: Further dotted names of classes that count as modules.
         preview: Whether rules that are not stable yet are on.
+        whole_project: Whether the files of the project that were not named are looked through for calls into those
+            that were; else the files that were named are all that is run.
     """
 
     modes: tuple[Mode, ...] = ("export",)
     module_bases: frozenset[str] = frozenset()
     preview: bool = False
+    whole_project: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,26 +124,15 @@ def examine(paths: Iterable[Path], options: Options) -> Linted:
     Raises:
         MissingPathError: When a path does not exist.
     """
-    run = _Run(options)
-    found: list[Prediction] = []
     files = discover(paths)
+    run = _Run(options, files)
+    found: list[Prediction] = []
     for path in files:
         try:
             found += run.file(path)
         except Exception as error:  # one file must not cost the findings in the others
-            run.unanalysed.append(Unanalysed(path, "", _reason(error)))
+            run.unanalysed.append(Unanalysed(path, "", reason_of(error)))
     return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed), files)
-
-
-def _reason(error: Exception) -> str:
-    """Why an analysis ended early, in one line."""
-    if isinstance(error, BudgetError):
-        return "it takes more steps than the analysis may"
-    # libcst turns a recursion into the KeyError of a node, whose text would be the whole tree.
-    if isinstance(error, RecursionError) or any(isinstance(value, CSTNode) for value in error.args):
-        return "its code is nested too deeply"
-    text = " ".join(str(error).split())
-    return text if isinstance(error, UnparsableError) else f"{type(error).__name__}: {text}"[:120]
 
 
 def may_hold_modules(text: str) -> bool:
@@ -151,8 +143,11 @@ def may_hold_modules(text: str) -> bool:
 @dataclass(slots=True, eq=False)
 class _Run:
     options: Options
+    named: tuple[Path, ...] = ()
     project: Project = field(init=False)
+    callers: Callers = field(default_factory=Callers)
     fragments: dict[int, Fragment | None] = field(default_factory=dict)
+    units: dict[SourceFile, Unit] = field(default_factory=dict)
     unanalysed: list[Unanalysed] = field(default_factory=list)
     rules: dict[type[Event], list[Rule]] = field(init=False)
 
@@ -165,35 +160,58 @@ class _Run:
                     self.rules[event].append(rule)
 
     def file(self, path: Path) -> list[Prediction]:
-        """What one file predicts."""
+        """What one file predicts, and what the files that call into it predict of it."""
         try:
             module = self.project.module(path)
         except UnreadableError as error:
             return [self._unreadable(path, error)]
-        if not may_hold_modules(module.source.text):
+        own = self.unit(module)
+        self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
+        if self.callers.is_source_of_another(path):
             return []
-        found: dict[tuple[str, str, Range], tuple[Rule, Match]] = {}
-        _analyse(self, path, module, found)
+        heard = dict(own.found.get(module.source, {}))
+        if module.functions or module.classes:
+            for unit in self._calling(path):
+                for key, each in unit.found.get(module.source, {}).items():
+                    if key not in heard or (each.sure and not heard[key].sure):
+                        heard[key] = each
         silenced = suppressed(module.source)
-        predictions = (self._prediction(path, rule, match) for rule, match in found.values())
-        heard = [
-            p
-            for p in predictions
-            if p is not None and not silences(silenced, p.rule.code, p.rule.name, p.range.line, p.range.end_line)
-        ]
-        return _worst(heard)
+        predictions = (self._prediction(path, each) for each in heard.values())
+        return _worst(
+            [
+                p
+                for p in predictions
+                if p is not None and not silences(silenced, p.rule.code, p.rule.name, p.range.line, p.range.end_line)
+            ]
+        )
 
-    def _prediction(self, path: Path, rule: Rule, match: Match) -> Prediction | None:
+    def unit(self, module: ModuleIndex) -> Unit:
+        """What the module classes of a file say; each file is run once."""
+        if module.source not in self.units:
+            holds = may_hold_modules(module.source.text)
+            self.units[module.source] = analyse(self.project, module, self.rules, self.fragments) if holds else Unit()
+        return self.units[module.source]
+
+    def _calling(self, path: Path) -> Iterator[Unit]:
+        for caller in self.callers.of(path) if self.options.whole_project else self.named:
+            try:
+                yield self.unit(self.project.module(caller))
+            except UnreadableError:
+                continue
+
+    def _prediction(self, path: Path, heard: Heard) -> Prediction | None:
+        rule, match = heard.rule, heard.match
         outcomes = rule.outcomes_of(match.variant)
-        advice = rule.is_advice(match.variant)
-        worst: Severity | None = "info" if advice else severity(outcomes, self.options.modes)
+        worst: Severity | None = severity(outcomes, self.options.modes)
+        doubted = worst == "error" and not heard.sure  # an error is claimed only of what surely runs
+        worst = "info" if rule.is_advice(match.variant) or doubted else worst
         if worst is None:
             return None
         return Prediction(
             rule=rule,
             path=path,
             range=match.site.range,
-            message=match.message,
+            message=f"{match.message}, where it runs at all" if doubted else match.message,
             rewrite=match.rewrite or rule.rewrite,
             severity=worst,
             outcomes=outcomes,
@@ -214,44 +232,16 @@ class _Run:
         )
 
 
-def _analyse(
-    run: _Run, path: Path, module: ModuleIndex, found: dict[tuple[str, str, Range], tuple[Rule, Match]]
-) -> None:
-    def listen(event: Event) -> None:
-        # What happens in another file is that file's to report: findings do not hang on who else is linted.
-        if event.site.fragment.source is not module.source and not isinstance(event, Changed):
-            return
-        for rule in run.rules.get(type(event), ()):
-            for match in rule.match(event) if rule.match is not None else ():
-                if match.site.fragment.source is module.source:
-                    found.setdefault((rule.code, match.variant, match.site.range), (rule, match))
-
-    it = Interpreter(run.project, listen, fragments=run.fragments)
-    reasons: list[tuple[str, str]] = []
-    if "build" in module.functions and "inputs" in module.functions:
-        reasons.append(("build", _within_budget(it, lambda: entries.run_case(it, module))))
-    for cls in module.all_classes:
-        if cls not in it.entered and run.project.is_module(cls):
-            reason = _within_budget(it, lambda cls=cls: entries.run_class(it, cls))  # type: ignore[misc]
-            reasons.append((cls.name, reason))
-    run.unanalysed += [Unanalysed(path, name, reason) for name, reason in reasons if reason]
-
-
-def _within_budget(it: Interpreter, run: Callable[[], None]) -> str:
-    """Run an analysis; the result says why it ended early, and is empty where it did not."""
-    it.reset()
-    try:
-        run()
-    except Exception as error:  # one class must not cost the findings in the others
-        it.reset()
-        return _reason(error)
-    return ""
-
-
 def _worst(found: list[Prediction]) -> list[Prediction]:
-    """One prediction of a rule at a place: of several variants, the one that is worst in the modes asked for."""
-    ranked = sorted(found, key=lambda p: (SEVERITIES.index(p.severity), p.variant))
+    """One prediction of a rule at a place: of several variants, the one that is worst in the modes asked for.
+
+    Of several places on one line that say the same thing, such as the two sides of an image, the first is kept.
+    """
+    ranked = sorted(found, key=lambda p: (SEVERITIES.index(p.severity), p.variant, p.range.line, p.range.column))
     unique: dict[tuple[str, Range], Prediction] = {}
     for prediction in ranked:
         unique.setdefault((prediction.rule.code, prediction.range), prediction)
-    return list(unique.values())
+    lines: dict[tuple[str, str, int], Prediction] = {}
+    for prediction in unique.values():
+        lines.setdefault((prediction.rule.code, prediction.variant, prediction.range.line), prediction)
+    return list(lines.values())

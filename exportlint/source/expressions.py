@@ -17,6 +17,7 @@ from exportlint.source.events import Asked, Called, Converted, Identified, Index
 from exportlint.source.statements import assign, element
 from exportlint.source.values import (
     NONE,
+    SETTING,
     UNKNOWN,
     Array,
     Closure,
@@ -26,6 +27,7 @@ from exportlint.source.values import (
     Function,
     Number,
     Sequence,
+    Setting,
     Size,
     Static,
     Step,
@@ -33,6 +35,7 @@ from exportlint.source.values import (
     Truth,
     Unknown,
     Value,
+    is_setting,
     is_tensor,
     join,
     join_all,
@@ -159,12 +162,23 @@ def binary(
         return _folded(node, left.value, right.value)
     found: list[Value] = [v for v in (left, right) if isinstance(v, Number)]
     found = found or [v for v in (left, right) if isinstance(v, Size)]
-    if found and not any(isinstance(v, (Sequence, Unknown)) for v in (left, right)):
+    if found and not any(isinstance(v, Sequence) or _is_open(v) for v in (left, right)):
         return _stepped(derived(found), node.operator, left, right)
     if isinstance(left, Sequence) or isinstance(right, Sequence):
         return _sequences(it, node, left, right, state)
-    plain = isinstance(left, (Const, Static)) and isinstance(right, (Const, Static))
-    return Static() if plain else UNKNOWN
+    return _plain(left, right)
+
+
+def _plain(left: Value, right: Value) -> Value:
+    """What is computed of two values that are neither tensors nor sizes."""
+    if not (is_setting(left) and is_setting(right)):
+        return UNKNOWN
+    return SETTING if isinstance(left, Unknown) or isinstance(right, Unknown) else Static()
+
+
+def _is_open(value: Value) -> bool:
+    """Whether the value may be anything, which numbers from the configuration are not."""
+    return isinstance(value, Unknown) and not isinstance(value, Setting)
 
 
 def _tell_array(it: Interpreter, node: cst.CSTNode, pair: tuple[Value, Value], state: State) -> None:
@@ -264,7 +278,9 @@ def _boolean(it: Interpreter, node: cst.BooleanOperation, state: State) -> Value
     if goes_on.dead:
         state.become(stays)
         return left_value
+    it.optional += not stays.dead
     right = it.expression(node.right, goes_on)
+    it.optional -= not stays.dead
     state.become(_joined(goes_on, stays))
     if stays.dead:
         return right
@@ -275,9 +291,12 @@ def _boolean(it: Interpreter, node: cst.BooleanOperation, state: State) -> Value
 def _conditional(it: Interpreter, node: cst.IfExp, state: State) -> Value:
     true, false = conditions.branch(it, node.test, state, "conditional expression")
     values: list[Value] = []
+    undecided = not true.dead and not false.dead
+    it.optional += undecided
     for side, part in ((true, node.body), (false, node.orelse)):
         if not side.dead:
             values.append(it.expression(part, side))
+    it.optional -= undecided
     state.become(_joined(true, false))
     return join_all(tuple(values))
 
@@ -310,7 +329,9 @@ def _compared(
         for side, other in ((left, right), (right, left)):
             for value in options(side):
                 if isinstance(value, kind):
-                    return value if isinstance(value, Array) else Truth(value, other, _test(op, other, side is right))
+                    same = isinstance(op, (cst.Equal, cst.NotEqual))
+                    test = _test(op, other, side is right)
+                    return value if isinstance(value, Array) else Truth(value, other, test, same)
     return _static_comparison(op, left, right)
 
 

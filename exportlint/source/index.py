@@ -116,15 +116,26 @@ def index(path: Path, name: str) -> ModuleIndex:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when the module is imported, those in arms included."""
+    """Statements that run when the module is imported, those in arms included.
+
+    What stands in for a name that could not be imported is left out: the import is what runs where torch is.
+    """
     for statement in body:
         if isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
             for arm in ("body", "orelse", "finalbody"):
                 yield from _top_level(getattr(statement, arm, []))
+            imported = _imports(statement.body) if isinstance(statement, ast.Try) else set()
             for handler in getattr(statement, "handlers", []):
-                yield from _top_level(handler.body)
+                yield from (s for s in _top_level(handler.body) if getattr(s, "name", None) not in imported)
         else:
             yield statement
+
+
+def _imports(body: list[ast.stmt]) -> set[str]:
+    """The names that import statements bind."""
+    return {
+        alias.asname or alias.name for s in body if isinstance(s, (ast.Import, ast.ImportFrom)) for alias in s.names
+    }
 
 
 def _add(module: ModuleIndex, statement: ast.stmt) -> None:

@@ -6,7 +6,7 @@ function body is walked by direct dispatch on the class of its libcst nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,9 +31,12 @@ from exportlint.source.values import (
     Function,
     Instance,
     Module,
+    Number,
     Sequence,
     Static,
     Tensor,
+    Truth,
+    Unknown,
     Value,
     join,
     join_all,
@@ -63,12 +66,14 @@ class Interpreter:
         project: Where names are resolved.
         listener: Called with each event while events are recorded.
         steps: How many expressions may still be evaluated.
+        optional: Inside of how many parts of a line that nothing says are evaluated, such as what follows an ``and``.
     """
 
     project: Project
     listener: Callable[[Event], None]
     steps: int = _STEPS
     silent: int = 0
+    optional: int = 0
     stack: list[cst.CSTNode] = field(default_factory=list)
     attributes: dict[int, dict[str, Value]] = field(default_factory=dict)
     sites: dict[int, dict[str, Site]] = field(default_factory=dict)
@@ -89,7 +94,7 @@ class Interpreter:
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
-        self.steps, self.silent = _STEPS, 0
+        self.steps, self.silent, self.optional = _STEPS, 0, 0
         self.stack.clear()
         self.constructing.clear()
         self.memo.clear()
@@ -162,7 +167,9 @@ class Interpreter:
         key = id(entry)
         if key not in self.functions:
             self.functions[key] = UNKNOWN  # cuts circles
+            constructing, self.constructing = self.constructing, []
             self.functions[key] = self._defined(entry)
+            self.constructing = constructing
         found = self.functions[key]
         if not isinstance(found, Function) or entry.parent is None or "staticmethod" in entry.decorators:
             return found
@@ -213,10 +220,12 @@ class Interpreter:
         inner = State(frame, dict(closure.variables), state.heap)
         bind(self, function, arguments, inner)
         self.stack.append(node)
+        optional, self.optional = self.optional, 0
         try:
             result = self._run(node, inner)
         finally:
             self.stack.pop()
+            self.optional = optional
         state.heap = inner.heap
         if arguments.key is not None:
             self.memo[key] = result
@@ -244,7 +253,7 @@ class Interpreter:
         if frame.yielded:
             return Sequence(None, join_all(tuple(frame.yielded)), "iterator")
         result = join_all(tuple(frame.returned))
-        return calls.annotated(self, node.returns, inner) if result == UNKNOWN and node.returns else result
+        return calls.annotated(self, node.returns, inner) if isinstance(result, Unknown) and node.returns else result
 
     # Objects
 
@@ -265,6 +274,7 @@ class Interpreter:
             self.attributes[made.key] = attributes.fields(self, made.cls, arguments)
             return
         inner = State(state.frame)
+        before = bool(self.constructing or self.silent or arguments.open)  # not by a call of `forward`
         self.silent += 1
         version = self.version
         self.constructing.append(made.cls)
@@ -278,7 +288,8 @@ class Interpreter:
             self.version = version
         for (key, name), slot in inner.heap.items():
             if isinstance(key, int) and key in self.attributes:
-                self.attributes[key].setdefault(name, settled(slot.value, f"attribute {name}", slot.site))
+                value = decided(slot.value) if before else slot.value
+                self.attributes[key].setdefault(name, settled(value, f"attribute {name}", slot.site))
                 if slot.site is not None:
                     self.sites[key].setdefault(name, slot.site)
 
@@ -374,10 +385,12 @@ class Interpreter:
             return UNKNOWN
         state = State(Frame(extent.module, fragment))
         self.silent += 1
+        constructing, self.constructing = self.constructing, []  # what it is hangs on nobody who asks
         try:
             self.block(fragment.statements, state)
         finally:
             self.silent -= 1
+            self.constructing = constructing
         value = settled(state.variables.get(name, UNKNOWN), f"global {name}", None)
         return kept(value, f"global {name}")
 
@@ -393,10 +406,21 @@ def _is_emptied(change: Changed, state: State) -> bool:
     return cleared is not None and cleared.sure and cleared.value == Const(value=True)
 
 
+def decided(value: Value) -> Value:
+    """What a constructor computed: a number that it read out of a tensor is a constant for every call."""
+    if isinstance(value, (Number, Truth)):
+        return Static("bool" if isinstance(value, Truth) else "float" if value.real else "")
+    if len(options(value)) > 1:
+        return join_all(tuple(decided(v) for v in options(value)))
+    if isinstance(value, Sequence) and value.items is None:
+        return replace(value, element=decided(value.element))
+    if isinstance(value, Sequence) and value.items is not None:
+        return replace(value, items=tuple(decided(v) for v in value.items))
+    return value
+
+
 def settled(value: Value, home: str, site: Site | None) -> Value:
     """The value as one that was made before the call: what gave a tensor its place is where it lives."""
-    from dataclasses import replace
-
     if isinstance(value, Tensor) and value.placement in ("default", "literal"):
         return replace(value, home=home, site=site or value.site)
     return value
@@ -404,8 +428,6 @@ def settled(value: Value, home: str, site: Site | None) -> Value:
 
 def kept(value: Value, where: str) -> Value:
     """The value as one that lives between calls."""
-    from dataclasses import replace
-
     if isinstance(value, Tensor) and not value.kept:
         return replace(value, kept=where)
     if isinstance(value, (Dict, Array)) or (isinstance(value, Sequence) and value.kind in ("list", "set", "iterator")):

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from exportlint.source.values import NONE, UNKNOWN, Const, Dict, Function, Sequence, Static, Tensor, Value
+from exportlint.source.values import (
+    NONE,
+    SETTING,
+    UNKNOWN,
+    Const,
+    Dict,
+    Function,
+    Sequence,
+    Static,
+    Tensor,
+    Value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +97,9 @@ def _keyword(
 
 def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: State) -> Value:
     """What a parameter is for which no argument is known."""
+    nothing = SETTING if arguments.open and it.constructing else UNKNOWN
     if parameter.default is None:
-        return UNKNOWN
+        return nothing
     it.silent += 1
     value = it.expression(parameter.default, inner)
     it.silent -= 1
@@ -96,7 +108,7 @@ def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: 
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
         return replace(value, kept=f"default {parameter.name.value}")  # made once, for all calls
     if arguments.open:
-        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else UNKNOWN
+        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else nothing
     return value
 
 

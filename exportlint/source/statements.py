@@ -26,6 +26,7 @@ from exportlint.source.values import (
     Function,
     Instance,
     Sequence,
+    Setting,
     Shape,
     Size,
     Static,
@@ -51,13 +52,15 @@ def element(it: Interpreter, value: Value) -> Value:
 
 def _element(value: Value) -> Value:
     if isinstance(value, Tensor):
+        if value.counted:
+            return UNKNOWN  # no capture gets so far: what follows from it is not told again
         rest = value.dims[1:] if value.dims else None
         return replace(value, kept="", dims=rest, counted=False, scalar=None)
     if isinstance(value, Sequence):
         return value.any
     if isinstance(value, TorchModule):
         return join_all(value.parts)
-    simple = {Array: value, Shape: Size(), Dict: Static("str")}
+    simple = {Array: value, Shape: Size(), Dict: Static("str"), Setting: value, Static: Static()}
     return simple.get(type(value), UNKNOWN)
 
 
@@ -135,10 +138,8 @@ def _note_content(it: Interpreter, base: Sequence | Dict | Tensor, how: str, sta
 def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: State) -> None:
     names = target.elements
     starred = any(isinstance(e, cst.StarredElement) for e in names)
-    if is_unpacked_shape(value):
-        items: list[Value] = [Size(dim=i, rank=None if starred else len(names)) for i in range(len(names))]
-        if isinstance(value, Shape) and value.counted:
-            items[0] = UNKNOWN
+    if isinstance(value, Shape):
+        items: list[Value] = [value.size(i, None if starred else len(names)) for i in range(len(names))]
     elif isinstance(value, Sequence) and value.items is not None and len(value.items) == len(names) and not starred:
         items = list(value.items)
     else:
@@ -146,14 +147,9 @@ def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: 
         items = [element(it, value)] * len(names)
     for part, item in zip(names, items, strict=True):
         if isinstance(part, cst.StarredElement):
-            assign(it, part.value, Sequence(None, UNKNOWN if is_unpacked_shape(value) else item), state)
+            assign(it, part.value, Sequence(None, UNKNOWN if isinstance(value, Shape) else item), state)
         else:
             assign(it, part.value, item, state)
-
-
-def is_unpacked_shape(value: Value) -> bool:
-    """Whether the value is a shape of which the sizes are not known one by one."""
-    return isinstance(value, Shape)
 
 
 def _line(it: Interpreter, node: cst.SimpleStatementLine, state: State) -> None:

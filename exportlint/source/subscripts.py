@@ -18,6 +18,7 @@ from exportlint.source.values import (
     External,
     Number,
     Sequence,
+    Setting,
     Shape,
     Size,
     Static,
@@ -70,7 +71,7 @@ def _item(base: Value, indices: tuple[Value, ...]) -> Value:
     reader = _READERS.get(type(base))
     if reader is not None:
         return reader(base, indices)
-    return base if isinstance(base, (Array, Class, External)) else UNKNOWN
+    return base if isinstance(base, (Array, Class, External, Setting)) else UNKNOWN
 
 
 def _of_dict(base: Dict, indices: tuple[Value, ...]) -> Value:
@@ -96,9 +97,8 @@ def _of_sequence(base: Sequence, indices: tuple[Value, ...]) -> Value:
 def _of_shape(base: Shape, indices: tuple[Value, ...]) -> Value:
     position = indices[0]
     if isinstance(position, Sequence) and position.kind == "slice":
-        return Shape(base.counted)
-    dim = position.value if isinstance(position, Const) and isinstance(position.value, int) else None
-    return Number("size") if base.counted and dim == 0 else Size(dim=dim)
+        return replace(base)
+    return base.size(position.value if isinstance(position, Const) and isinstance(position.value, int) else None)
 
 
 def _of_container(base: TorchModule, indices: tuple[Value, ...]) -> Value:

@@ -216,7 +216,11 @@ def size_of(tensor: Tensor | None, dim: int) -> Value:
         return Number("size")
     if tensor is not None and tensor.dims is not None:
         return tensor.dims[dim] if -len(tensor.dims) <= dim < len(tensor.dims) else UNKNOWN
-    return Size(dim=dim)
+    return Size(False if _is_parameter(tensor) else None, dim)
+
+
+def _is_parameter(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.kept == "parameter"
 
 
 def call_method(
@@ -427,7 +431,7 @@ def shape(tensor: Tensor) -> Value:
     """``tensor.shape``."""
     if tensor.dims is not None and not tensor.counted:
         return Sequence(tensor.dims, kind="tuple")
-    return Shape(tensor.counted)
+    return Shape(tensor.counted, _is_parameter(tensor))
 
 
 _SPECIAL = {

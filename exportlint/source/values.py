@@ -34,6 +34,11 @@ class Unknown(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Setting(Unknown):
+    """Nothing is known but that the constructor was given it, or what it was made of: no call changes it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Const(Value):
     """A Python constant, known exactly: a number, a string, a bool or ``None``."""
 
@@ -125,11 +130,19 @@ class Number(Value):
 
 @dataclass(frozen=True, slots=True)
 class Truth(Value):
-    """A Python bool computed from a `Size` or a `Number`; `test` is the comparison, where it is one with a constant."""
+    """A Python bool computed from a `Size` or a `Number`.
+
+    Attributes:
+        of: What it was computed from.
+        against: What that was compared with.
+        test: The comparison, where it is one with a constant.
+        equality: Whether it asks for equality, or for the opposite.
+    """
 
     of: Size | Number
     against: Value = field(default_factory=Unknown)
     test: Step | None = None
+    equality: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +237,16 @@ class Sequence(Value):
 
 @dataclass(frozen=True, slots=True)
 class Shape(Value):
-    """``tensor.shape`` of a tensor whose number of dimensions is not known."""
+    """``tensor.shape`` of a tensor whose number of dimensions is not known; `fixed` if no call changes it."""
 
     counted: bool = False
+    fixed: bool = False
+
+    def size(self, dim: int | None, rank: int | None = None) -> Value:
+        """The size of a dimension."""
+        if self.counted and dim == 0:
+            return Number("size")
+        return Size(False if self.fixed else None, dim, rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +373,7 @@ class Union(Value):
 UNREGISTERED = ("collections.UserDict", "collections.UserList", "types.SimpleNamespace")
 """Classes outside of the project that torch.export does not flatten: a `Static` of their name is an object of one."""
 UNKNOWN = Unknown()
+SETTING = Setting()
 NONE = Const(None)
 NOTHING = Union(())
 """No value at all: what a call that never returns yields."""
@@ -379,7 +400,7 @@ def join(left: Value, right: Value) -> Value:
     if left == right:
         return left
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return UNKNOWN
+        return SETTING if is_setting(left) and is_setting(right) else UNKNOWN
     merged: list[Value] = []
     for option in (*options(left), *options(right)):
         for i, known in enumerate(merged):
@@ -394,6 +415,15 @@ def join(left: Value, right: Value) -> Value:
     if len(merged) > _OPTIONS:
         return UNKNOWN
     return merged[0] if len(merged) == 1 else Union(tuple(merged))
+
+
+def is_setting(value: Value) -> bool:
+    """Whether no tensor and no call decides the value: a constant, a configuration, or what was made of these."""
+    return all(
+        isinstance(v, (Setting, Static, Const))
+        or (isinstance(v, Sequence) and all(is_setting(part) for part in v.items or (v.element,)))
+        for v in options(value)
+    )
 
 
 def join_all(values: tuple[Value, ...]) -> Value:

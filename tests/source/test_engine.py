@@ -324,7 +324,7 @@ def test_the_installed_transformers_is_linted_without_a_crash() -> None:
     transformers = pytest.importorskip("transformers")
     models = Path(transformers.__file__).parent / "models"
     chosen = [folder for folder in sorted(models.iterdir()) if folder.name[0] in "bg"]
-    assert len(lint(chosen, Options())) > 10
+    assert len(lint(chosen, Options(whole_project=False))) > 10
 
 
 CHAIN = " if x.dim() else ".join(["x"] * 1000)

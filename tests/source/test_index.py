@@ -122,3 +122,12 @@ def test_an_unreadable_file_says_where(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="never closed") as caught:
         index(file, "m")
     assert (caught.value.line, caught.value.column) == (2, 5)
+
+
+def test_what_stands_in_for_a_failed_import_is_not_what_runs(tmp_path: Path) -> None:
+    text = "try:\n    from torch import _assert\nexcept ImportError:\n    def _assert(a, b):\n        assert a, b\n"
+    file = tmp_path / "made.py"
+    file.write_text(f"{text}    def other(a):\n        return a\n", encoding="utf-8")
+    module = index(file, "made")
+    assert module.imports == {"_assert": "torch._assert"}
+    assert list(module.functions) == ["other"]

@@ -8,7 +8,8 @@ loop over the dimension, an `if` that compares the size with a constant (`t > 8`
 The program is then right for the example's size only. With `Dim.DYNAMIC` or a named `Dim` the export fails; with
 `Dim.AUTO` it succeeds and the size is silently a constant. Where a comparison decides, the program has the example's
 branch only: a guard rejects the sizes of the other one, and `Dim.DYNAMIC` lets that pass as `Dim.AUTO` does, unless the
-size becomes a constant. A comparison that only raises, or that all sizes from 2 on answer alike, is not reported.
+size becomes a constant. A comparison that all sizes from 2 on answer alike is not reported, nor one that only raises,
+unless it asks for equality with what the constructor fixes (`height != self.image_size`): then one size is left.
 
 Which dimensions vary is taken from the file's own model case (a second example of another size, or dynamic shapes);
 without one, only spellings that pin any dimension are reported.
@@ -28,6 +29,7 @@ from exportlint.source.values import (
     Const,
     Dict,
     Sequence,
+    Setting,
     Size,
     Static,
     Tensor,
@@ -151,9 +153,24 @@ def _asked(event: Asked) -> Iterator[Match]:
     if isinstance(size, Size) and size.dynamic is True and size.example in (0, 1):
         text = f"`{event.site.text}` is decided by a dimension that is {size.example} in the example"
         yield Match(event.site, text, "example of one")
+    elif isinstance(value, Truth) and value.equality and _is_configured(value, event.validates):
+        text = f"`{event.site.text}` holds for one size, so the dimension is a constant after an export with that size"
+        yield Match(event.site, text, "configured", "Leave the dimension static, or compute what depends on its size.")
     elif not event.validates and example_decides(value):
         text = f"`{event.site.text}` is decided by a dynamic size, and the program keeps the example's side of it"
         yield Match(event.site, text)
+
+
+def _is_configured(value: Truth, validates: bool) -> bool:
+    """Whether a dimension that varies is compared with what the constructor fixes: a setting, a parameter's size."""
+    size, other = value.of, value.against
+    if not isinstance(size, Size) or not size.varies or (size.dynamic is None and size.rank is None and size.dim == 1):
+        return False  # of an image, dimension 1 holds the channels
+    if isinstance(other, Size):
+        return other.dynamic is False
+    if isinstance(other, Const):
+        return validates and isinstance(other.value, int) and other.value > 1
+    return isinstance(other, (Setting, Static))
 
 
 _MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
@@ -223,6 +240,20 @@ RULE = Rule(
                 inputs2="torch.ones(3, 5, 4)",
             ),
         ),
+        "configured": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x):
+                    if x.shape[1] != self.size:
+                        raise ValueError("wrong size")
+                    return x * 2
+                """,
+                init="self.size = 5",
+                inputs="torch.ones(2, 5, 4)",
+                shapes='{"x": {1: torch.export.Dim.DYNAMIC}}',
+            ),
+        ),
         "example of one": Variant(
             outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
             bad=example(
@@ -242,6 +273,29 @@ RULE = Rule(
         **_INPUTS,
     ),
     near=(
+        Near(
+            variant="configured",
+            bad=example(
+                """
+                def forward(self, x):
+                    assert x.shape[1] == self.size
+                    return x * 2
+                """,
+                init="self.size = 5",
+                inputs="torch.ones(2, 5, 4)",
+                shapes='{"x": {1: torch.export.Dim.DYNAMIC}}',
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    assert x.shape[1] >= self.size
+                    return x * 2
+                """,
+                init="self.size = 5",
+                inputs="torch.ones(2, 5, 4)",
+                shapes='{"x": {1: torch.export.Dim.DYNAMIC}}',
+            ),
+        ),
         Near(
             bad=example("def forward(self, x):\n    return sum(row for row in x.relu())", **_INPUTS),
             good=example("def forward(self, x):\n    return sum(row for row in x.t())", **_INPUTS),
