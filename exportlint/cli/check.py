@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 @click.option(
     "--module-base", "bases", multiple=True, help="Dotted name of a class that counts as a module; repeatable."
 )
+@click.option(
+    "--tracing-predicate",
+    "predicates",
+    multiple=True,
+    help="Dotted name of a function that says whether a model is being captured; repeatable.",
+)
 def check(
     paths: tuple[Path, ...],
     modes: tuple[str, ...],
@@ -50,6 +56,7 @@ def check(
     show_info: bool,
     preview: bool,
     bases: tuple[str, ...],
+    predicates: tuple[str, ...],
 ) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
 
@@ -59,7 +66,12 @@ def check(
     from exportlint.source.engine import Options, examine
 
     chosen = cast("tuple[Mode, ...]", modes or ("export",))
-    options = Options(modes=tuple(dict.fromkeys(chosen)), module_bases=frozenset(bases), preview=preview)
+    options = Options(
+        modes=tuple(dict.fromkeys(chosen)),
+        module_bases=frozenset(bases),
+        tracing_predicates=frozenset(predicates),
+        preview=preview,
+    )
     try:
         linted = examine(paths, options)
     except MissingPathError as error:

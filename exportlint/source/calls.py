@@ -137,6 +137,8 @@ def apply(it: Interpreter, node: cst.Call, callee: Value, given: Arguments, stat
 
 
 def _function(it: Interpreter, node: cst.Call, callee: Function, given: Arguments, state: State) -> Value:
+    if callee.entry is not None and f"{callee.entry.module.name}.{callee.entry.name}" in it.project.predicates:
+        return Const(True)
     result = it.invoke(callee, given, state)
     if callee.entry is not None and any(d in _CACHES for d in callee.entry.decorators):
         _called(it, node, "functools.lru_cache", None, given, result, state)
@@ -207,7 +209,7 @@ def _called(
 
 def _external(it: Interpreter, node: cst.Call, callee: External, given: Arguments, state: State) -> Value:
     name = callee.name
-    result = _external_result(it, node, name, given, state)
+    result = Const(True) if name in it.project.predicates else _external_result(it, node, name, given, state)
     _called(it, node, name, None, given, result, state)
     return result
 

@@ -38,6 +38,7 @@ class Options:
     Attributes:
         modes: The capture modes that findings are judged for.
         module_bases: Further dotted names of classes that count as modules.
+        tracing_predicates: Further dotted names of functions that say whether a model is being captured.
         preview: Whether rules that are not stable yet are on.
         whole_project: Whether the files of the project that were not named are looked through for calls into those
             that were; else the files that were named are all that is run.
@@ -45,6 +46,7 @@ class Options:
 
     modes: tuple[Mode, ...] = ("export",)
     module_bases: frozenset[str] = frozenset()
+    tracing_predicates: frozenset[str] = frozenset()
     preview: bool = False
     whole_project: bool = True
 
@@ -152,7 +154,7 @@ class _Run:
     rules: dict[type[Event], list[Rule]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.project = Project(self.options.module_bases)
+        self.project = Project(self.options.module_bases, self.options.tracing_predicates)
         self.rules = defaultdict(list)
         for rule in catalogue().values():
             if rule.match is not None and (rule.stage == "stable" or self.options.preview):

@@ -45,9 +45,11 @@ class Project:
 
     Attributes:
         bases: Further dotted names of classes that count as modules, from the configuration.
+        predicates: Dotted names of functions that answer yes while a model is captured, from the configuration.
     """
 
     bases: frozenset[str] = frozenset()
+    predicates: frozenset[str] = frozenset()
     _modules: dict[str, ModuleIndex | UnreadableError] = field(default_factory=dict)
     _lineages: dict[int, tuple[tuple[ClassEntry, ...], tuple[str, ...]]] = field(default_factory=dict)
     _names: dict[tuple[int, str], Target | None] = field(default_factory=dict)

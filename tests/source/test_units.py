@@ -146,3 +146,14 @@ def test_a_dimension_compared_with_what_the_constructor_fixes(
 def test_what_follows_from_a_loop_that_no_capture_enters_is_not_told_again(tmp_path: Path) -> None:
     body = "for i in (x > 0).nonzero():\n    if i.sum() == 3:\n        x = -x\nreturn x"
     assert severities(tmp_path, net(body, "self.p = p")) == [("EXP102", "", "error")]
+
+
+@pytest.mark.parametrize("name", ["pkg.helper.capturing", "ours.capturing"])
+def test_a_function_that_the_settings_call_a_tracing_predicate_is_true(tmp_path: Path, name: str) -> None:
+    origin = name.rpartition(".")[0]
+    body = f"{HEAD}from {origin} import capturing\n\n\nclass Net(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    body += "        if not capturing():\n            assert x.any()\n        return x\n"
+    folder = package(tmp_path, helper="import os\n\n\ndef capturing():\n    return os.path.exists('x')\n", model=body)
+    file = folder / "model.py"
+    assert [p.rule.code for p in lint([file], Options())] == ["EXP101"]
+    assert lint([file], Options(tracing_predicates=frozenset({name}))) == ()
