@@ -37,9 +37,9 @@ def measure(kind: str) -> dict[str, float]:
     warnings.simplefilter("ignore")
     import torch
 
-    from exportlint.checks import device
     from exportlint.checks.case import ModelCase
     from exportlint.checks.context import Context, Settings
+    from exportlint.checks.device import check as device
     from exportlint.devices import second_device
 
     torch.set_num_threads(1)

@@ -35,8 +35,8 @@ def verdict(name: str, context: str, folder: Path, number: int) -> str:
 
 def alarms(text: str, context: str, folder: Path, name: str) -> tuple[list[tuple[str, int | None]], str]:
     """The places of the findings that count, and the file that holds the lines."""
-    from exportlint.checks import device
     from exportlint.checks.context import Context, Settings
+    from exportlint.checks.device import check as device
 
     source, holder = within(text, context, folder, name)
     result = device.run(Context(load(source, folder, name), Settings(("device",)), lambda _: None))

@@ -142,9 +142,9 @@ def try_site(kind: str, site: Site) -> dict[str, Any]:
     """What the check says of the model with the site mutated."""
     import torch
 
-    from exportlint.checks import device
     from exportlint.checks.case import ModelCase
     from exportlint.checks.context import Context, Settings
+    from exportlint.checks.device import check as device
 
     def example() -> dict[str, Any]:
         return small_models.inputs(small_models.build(kind))

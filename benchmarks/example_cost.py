@@ -39,8 +39,8 @@ def subject(width: int, depth: int, rows: int, folder: str) -> Any:
     from torch.export import Dim
 
     from exportlint import ModelCase
-    from exportlint.checks import shapes
     from exportlint.checks.context import Context, Settings
+    from exportlint.checks.shapes import check as shapes
     from exportlint.torch_hooks.guards import GuardLog
 
     def build() -> nn.Module:
@@ -61,8 +61,8 @@ def measure(width: int, depth: int, rows: int, calls: int) -> tuple[float, float
     import torch
     from hypothesis import HealthCheck, Phase, given, settings
 
-    from exportlint.checks.search import space_of
-    from exportlint.checks.trials import Trial
+    from exportlint.checks.shapes.search import space_of
+    from exportlint.checks.shapes.trials import Trial
 
     bare: list[float] = []
     drawn_seconds: list[float] = []

@@ -33,9 +33,11 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 from exportlint import ModelCase, Step
-from exportlint.checks import search, shapes, steps, variants
+from exportlint.checks import steps, variants
 from exportlint.checks.context import Context, Settings, call, fresh
-from exportlint.checks.trials import FaultError, RefusedError, Subject, Trial
+from exportlint.checks.shapes import check as shapes
+from exportlint.checks.shapes import search
+from exportlint.checks.shapes.trials import FaultError, RefusedError, Subject, Trial
 from exportlint.parity import tolerance
 from exportlint.parity.reference import Reference, in_double, widened
 from exportlint.shapes import strategies

@@ -107,9 +107,9 @@ def verdict(kind: str, model: str, examples: int) -> dict[str, Any]:
 
 def observed(path: Path, examples: int) -> tuple[list[int], int, str]:
     """The lines that are blamed, the calls until the first of them was found, and why nothing was checked."""
-    from exportlint.checks import shapes
     from exportlint.checks.context import Context, Settings
-    from exportlint.checks.trials import Subject
+    from exportlint.checks.shapes import check as shapes
+    from exportlint.checks.shapes.trials import Subject
 
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module: Any = importlib.util.module_from_spec(spec)

@@ -186,7 +186,8 @@ def _tensors(results: Any) -> list[torch.Tensor]:
 
 def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> CheckResult:
     """The program returns something else: it is wrong, or the eager model itself never returns the same."""
-    from exportlint.checks import state, wrong_result
+    from exportlint.checks import wrong_result
+    from exportlint.checks.state import check as state
 
     again = ctx.call_eager(ctx.build(), ctx.example())
     if compare(ctx.expected(), again, rtol=0.0, atol=0.0) is not None:

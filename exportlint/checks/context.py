@@ -323,7 +323,7 @@ class Context:
         """
         import torch
 
-        from exportlint.checks import leftovers
+        from exportlint.checks.state import leftovers
 
         model, (args, kwargs) = self.build(), inputs or self.example()
         watch = leftovers.Watch(model)

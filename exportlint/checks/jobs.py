@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit
 
+PACKAGES = frozenset({"device", "shapes", "state"})  # checks of more than one module
+
+
+def module_of(check: str) -> str:
+    """The module that holds the function ``run`` of this check."""
+    return f"exportlint.checks.{check}.check" if check in PACKAGES else f"exportlint.checks.{check}"
+
 
 def list_cases(emit: Emit, target: str) -> None:
     """Send the names of the cases of a target, with what each expects to fail, or why it cannot be loaded."""
@@ -104,7 +111,7 @@ def run_check(name: str, ctx: Context) -> CheckResult:
         if isinstance(ctx, weightless.WeightlessContext):
             result = weightless.run(name, ctx)
         else:
-            result = importlib.import_module(f"exportlint.checks.{name}").run(ctx)
+            result = importlib.import_module(module_of(name)).run(ctx)
     except MemoryError:
         raise
     except Exception as error:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import device_saved, jobs, journal, lint, loader, loading, reload, requirements, results
+from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
+from exportlint.checks.device import saved as device_saved
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
+from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
 from exportlint.findings import CHECKS, RED, CaseResult, CheckResult

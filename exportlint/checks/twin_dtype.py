@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import divergence
 from exportlint.checks.context import call, fresh, unchanged
-from exportlint.checks.device_twin import tensors
+from exportlint.checks.device.twin import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

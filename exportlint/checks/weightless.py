@@ -188,8 +188,8 @@ def _pinned(ctx: WeightlessContext, term: Term) -> Finding:
 
 def _device(ctx: WeightlessContext) -> CheckResult:
     """The eager model on the second device, where there are no numbers either: what mixes devices is refused."""
-    from exportlint.checks.device_report import Report, blame_origin
-    from exportlint.checks.device_twin import is_mixed
+    from exportlint.checks.device.report import Report, blame_origin
+    from exportlint.checks.device.twin import is_mixed
 
     report = Report()
     try:

@@ -10,7 +10,7 @@ def why_not() -> str | None:
     try:
         if active():
             return None  # somebody entered one; so it is seen
-        with TorchDispatchMode():
+        with TorchDispatchMode():  # type: ignore[no-untyped-call]
             seen = active()
         return None if seen and not active() else "this torch does not tell which modes are active"
     except Exception as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from commands import marked
 
-from exportlint.checks.branches import Branches
+from exportlint.checks.shapes.branches import Branches
 
 HERE = Path(__file__)
 

@@ -13,7 +13,7 @@ from exportlint.checks.context import Context, Settings
 
 def check(case):
     """The result of the check as plain data: outcome, reason, findings, notes."""
-    from exportlint.checks import device
+    from exportlint.checks.device import check as device
 
     stages = []
     result = device.run(Context(case, Settings(("device",)), stages.append))

@@ -14,11 +14,16 @@ from forking import in_fork
 from torch._subclasses import fake_tensor
 from torch.export.passes import move_to_device_pass
 
-from exportlint.checks import device, device_elsewhere, device_programs, device_saved, device_twin, loader
+from exportlint.checks import loader
 from exportlint.checks.context import Context, Settings, call
-from exportlint.checks.device_places import WITHOUT_NUMBERS, Elsewhere
-from exportlint.checks.device_programs import unmovable
-from exportlint.checks.device_report import Report
+from exportlint.checks.device import check as device
+from exportlint.checks.device import elsewhere as device_elsewhere
+from exportlint.checks.device import programs as device_programs
+from exportlint.checks.device import saved as device_saved
+from exportlint.checks.device import twin as device_twin
+from exportlint.checks.device.places import WITHOUT_NUMBERS, Elsewhere
+from exportlint.checks.device.programs import unmovable
+from exportlint.checks.device.report import Report
 from exportlint.devices import posing, second_device
 
 FOLLOWS = model("return self.f(x) + torch.ones(4, device=x.device)", "self.f = nn.Linear(4, 4)")

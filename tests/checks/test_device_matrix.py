@@ -8,8 +8,8 @@ import pytest
 from device_kinds import CONTEXTS, KINDS, MARK, load, mended, within
 from forking import in_fork
 
-from exportlint.checks import device
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.device import check as device
 
 # Named at the line, by the rule for what meets there: the compiler that traces the branches of `torch.cond` during an
 # export tells of no single call.

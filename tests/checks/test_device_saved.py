@@ -11,8 +11,10 @@ from device_kinds import load, model
 from forking import in_fork
 from torch.export import passes
 
-from exportlint.checks import device, device_saved, loader
+from exportlint.checks import loader
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.device import check as device
+from exportlint.checks.device import saved as device_saved
 from exportlint.findings import CheckResult
 
 FOLLOWS = model(

@@ -78,8 +78,8 @@ def look(folder, use):
     import torch
 
     import exportlint
-    from exportlint.checks import device
     from exportlint.checks.context import Context, Settings
+    from exportlint.checks.device import check as device
 
     library = folder / "site-packages" / "strayed_library"
     library.mkdir(parents=True)

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from exportlint.checks.python_state import save
+from exportlint.checks.state.python_state import save
 
 
 class Instantiating(collections.OrderedDict):

@@ -13,8 +13,8 @@ from torch import nn
 from torch.export import Dim
 
 from exportlint import ModelCase
-from exportlint.checks import journal, replay
 from exportlint.checks.runner import Options, Runner
+from exportlint.checks.shapes import journal, replay
 from exportlint.shapes.contents import Recipe
 
 HERE = Path(__file__)

@@ -15,9 +15,11 @@ from torch import nn
 from torch.export import Dim
 
 from exportlint import ModelCase
-from exportlint.checks import capture, search, shapes
+from exportlint.checks import capture
 from exportlint.checks.context import Context, Settings
-from exportlint.checks.search import OfCase
+from exportlint.checks.shapes import check as shapes
+from exportlint.checks.shapes import search
+from exportlint.checks.shapes.search import OfCase
 from exportlint.torch_hooks.guards import GuardLog
 
 HERE = Path(__file__)

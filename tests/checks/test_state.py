@@ -518,7 +518,7 @@ def test_nothing_stays_patched_and_globals_are_put_back(tmp_path):
         import numpy as np
         import torch
 
-        from exportlint.checks import state
+        from exportlint.checks.state import check as state
 
         ctx = Context(load(model(body, above=above), tmp_path, "reads_all"), Settings(("state",)), lambda _: None)
         ctx.program()
@@ -556,7 +556,7 @@ def test_the_check_calls_the_model_few_times(tmp_path):
     def run():
         import torch
 
-        from exportlint.checks import state
+        from exportlint.checks.state import check as state
 
         calls = []
         case = load(model("return self.f(x)", "self.f = nn.Linear(4, 4)"), tmp_path, "counted")

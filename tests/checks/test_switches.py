@@ -102,7 +102,7 @@ def line(body):
 def run_all(bodies, folder):
     import torch
 
-    state = importlib.import_module("exportlint.checks.state")
+    state = importlib.import_module("exportlint.checks.state.check")
     before, results = answers(), {}
     for number, (name, body) in enumerate(bodies.items()):
         path = folder / f"switch_case{number}.py"

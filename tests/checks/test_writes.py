@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-from exportlint.checks import divergence, writes
+from exportlint.checks import divergence
+from exportlint.checks.state import writes
 from exportlint.places import Place
 
 SOURCE = textwrap.dedent(

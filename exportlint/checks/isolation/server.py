@@ -23,9 +23,10 @@ import msgspec
 from exportlint.checks import requirements
 from exportlint.checks.isolation import child
 from exportlint.checks.isolation.job import Limits
+from exportlint.checks.jobs import module_of
 from exportlint.findings import CHECKS
 
-PRELOADED = ("hypothesis", "exportlint.checks.jobs", *(f"exportlint.checks.{name}" for name in CHECKS))
+PRELOADED = ("hypothesis", "exportlint.checks.jobs", *map(module_of, CHECKS))
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""The check ``device``: does the model follow its inputs to another device?"""

@@ -1,0 +1,65 @@
+"""Part of the check ``device``: lines at which the device decides what is computed, found by posing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from exportlint import blame
+from exportlint.checks.context import call
+from exportlint.checks.isolation import apart
+from exportlint.parity.compare import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from exportlint.checks.context import Context
+    from exportlint.checks.device.report import Report
+    from exportlint.devices.posing import Branch
+    from exportlint.findings import Finding
+
+
+def look_for_branches(ctx: Context, report: Report) -> None:
+    """Run the model on the CPU while its tensors say that they are on another type of device.
+
+    That is done apart: a cache by device would keep tensors of the CPU for a device that a later run is on.
+    """
+    from exportlint.devices import posing
+
+    asked = () if apart.possible() else ctx.settings.devices
+    types = [kind for kind in posing.TYPES if kind not in asked]
+    ctx.stage(f"eager runs posing as {' and '.join(types)}")
+    report.run_apart(lambda found: _pose(ctx, found, types), "branches on the device were not looked for")
+
+
+def _pose(ctx: Context, report: Report, types: Sequence[str]) -> None:
+    from exportlint.devices import posing
+
+    def fresh() -> Callable[[], Any]:
+        model = ctx.build()
+        return lambda: call(model, ctx.example())
+
+    for branch in posing.branches(fresh, types):
+        report.add(_decided(branch))
+
+
+def _decided(branch: Branch) -> Finding:
+    """A branch that changes the numbers, or computes what the device cannot, bites; another path alone does not.
+
+    Nor does one that the CPU cannot follow to its end: an operator that only the device has is a reason for a branch.
+    """
+    message = f"branch on device: on {branch.device_type} something else is computed here"
+    bites = branch.lacking is not None
+    if branch.lacking is not None:
+        dtype = str(branch.lacking).removeprefix("torch.")
+        message += f", since {branch.device_type} has no {dtype}"
+    elif branch.run.error is None:
+        bites = compare(_leaves(branch.plain.result), _leaves(branch.run.result)) is not None
+    return blame.finding(
+        "EXP204", message, branch.place, outcome="unportable" if bites else "fine", evidence=branch.what
+    )
+
+
+def _leaves(result: Any) -> list[Any]:
+    from exportlint.devices.kept import tensors_in
+
+    return list(tensors_in(result))

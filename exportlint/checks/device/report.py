@@ -1,0 +1,127 @@
+"""What the steps of the check ``device`` have found so far, and how a tensor's origin is blamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from exportlint.checks.isolation import apart
+from exportlint.findings import SEVERITIES, CheckResult, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exportlint.devices.provenance import Origin
+    from exportlint.places import Place
+
+NAME = "device"
+
+
+@dataclass
+class Report:
+    """What the steps found so far; one finding for each rule and place.
+
+    Attributes:
+        findings: The findings by rule and place.
+        notes: Further lines for a reader.
+        unchecked: Why the check could not be done to its end, if so.
+        saved: Programs for another process to load, as `exportlint.checks.device.saved` records them.
+    """
+
+    findings: dict[tuple[str, Any, Any], Finding] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unchecked: str | None = None
+    saved: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding; at a rule's place the worse stays, and the first of equals."""
+        place = (finding.file, finding.line) if finding.line is not None else (finding.message, None)
+        key = (finding.rule, *place)
+        known = self.findings.get(key)
+        if known is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
+            self.findings[key] = finding
+
+    def leave_out(self, why: str) -> None:
+        """Say what was not checked; the first reason is that of the whole check."""
+        if self.unchecked is None:
+            self.unchecked = why
+        else:
+            self.notes.append(why)
+
+    def merge(self, other: Report) -> None:
+        """Add what another report says, after what this one says."""
+        for finding in other.findings.values():
+            self.add(finding)
+        self.notes += [note for note in other.notes if note not in self.notes]
+        self.saved += other.saved
+        if other.unchecked is not None:
+            self.leave_out(other.unchecked)
+
+    def run_apart(self, part: Callable[[Report], object], what: str) -> None:
+        """Add what a part of the check reports, whatever else it leaves behind in Python.
+
+        Args:
+            part: The part; it may save no program.
+            what: What is not checked if its process dies.
+        """
+
+        def told() -> dict[str, Any]:
+            part(found := Report())
+            findings = [msgspec.to_builtins(finding) for finding in found.findings.values()]
+            return {"findings": findings, "notes": found.notes, "unchecked": found.unchecked}
+
+        try:
+            said = apart.run(told)
+        except apart.DiedError as error:
+            self.leave_out(f"{what}: the process {error}")
+            return
+        other = Report(notes=said["notes"], unchecked=said["unchecked"])
+        for finding in said["findings"]:
+            other.add(msgspec.convert(finding, Finding))
+        self.merge(other)
+
+    def alarmed(self) -> bool:
+        """Whether a finding changes the outcome."""
+        return any(finding.severity != "info" for finding in self.findings.values())
+
+    def stuck(self) -> bool:
+        """Whether a tensor stays where it is, so that nothing more can be said of other devices."""
+        return any(f.severity != "info" and f.rule != "EXP204" for f in self.findings.values())
+
+    def has(self, rule: str) -> bool:
+        """Whether there is a finding of this rule."""
+        return any(finding.rule == rule for finding in self.findings.values())
+
+    def result(self) -> CheckResult:
+        """The result of the check."""
+        findings = sorted(self.findings.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+        notes = tuple(self.notes)
+        if self.alarmed():
+            reason = f"{findings[0].place}: {findings[0].message}"
+            return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=notes)
+        outcome: Any = "passed" if self.unchecked is None else "not_checked"
+        return CheckResult(name=NAME, outcome=outcome, reason=self.unchecked, findings=tuple(findings), notes=notes)
+
+
+def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, Place | None]:
+    """The rule, the message and the place for a tensor of this origin that stayed on the CPU."""
+    from exportlint.devices.kept import Kept
+
+    if isinstance(origin, Kept):
+        message = f"{origin.where} is a tensor outside the state dict: it stays on the CPU when the model moves"
+        return "EXP203", message, origin.place or used
+    if origin is not None and origin.label == "followed" and origin.earlier:
+        message = (
+            f"a tensor that `{origin.call}` made in an earlier call is kept: it stays on the CPU when the model moves"
+        )
+        return "EXP203", message, origin.place or used
+    if origin is None or origin.label == "followed":
+        return "EXP202", "a tensor that stayed on the CPU meets one that followed the inputs", used
+    if origin.label == "literal":
+        message = f"hardcoded: `{origin.call}` puts the tensor on {origin.device}, wherever the inputs are"
+        return "EXP201", message, origin.place
+    what = f"`{origin.call}`" if "." in origin.call else origin.call
+    message = f"missing device: {what} makes the tensor on the default device, wherever the inputs are"
+    return "EXP202", message, origin.place

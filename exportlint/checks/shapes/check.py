@@ -1,0 +1,251 @@
+"""The check ``shapes``: is the program the model for every shape and value that it should accept?
+
+The contract is what the case declares, or what varies between its example calls. Each dimension that was asked to be
+dynamic is compared with what the program grants: one that became a constant is a finding. Then calls inside the
+contract are tried: where the eager model accepts a call, the program must accept it too and return the same. Calls
+that the eager model refuses are no examples. Outside of the contract the program must refuse what it cannot do. A
+failure shrinks to the smallest shape and plainest contents, and is blamed on the guard that it violates, else on the
+line where the eager calls part, else on the node that fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.utils import _pytree as pytree
+
+from exportlint import blame, places
+from exportlint.checks import uncaptured
+from exportlint.checks.context import ModelError, NotCapturedError
+from exportlint.checks.refusal import what_exports
+from exportlint.checks.shapes import journal, replay
+from exportlint.checks.shapes.journal import Journal
+from exportlint.checks.shapes.search import Search, space_of
+from exportlint.checks.shapes.trials import Subject, same_structure
+from exportlint.findings import CheckResult, Finding
+from exportlint.shapes import contract as contracts
+from exportlint.shapes import edges, narrowing, terms
+from exportlint.torch_hooks import guards as guard_hooks
+from exportlint.torch_hooks.guards import GuardLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch.export import ExportedProgram
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.context import Context
+    from exportlint.shapes.contract import Contract
+    from exportlint.shapes.terms import Term
+    from exportlint.torch_hooks.guards import Guard
+
+NAME = "shapes"
+FAULTS_OF_THE_CASE = {
+    "inputs2": "the arguments of the second call cannot be made",
+    "second call": "the eager model fails in the second call of the case",
+    "value_ranges": "the case gives a range of values for an input that there is not",
+}
+
+
+def run(ctx: Context) -> CheckResult:
+    """Run the check."""
+    log = GuardLog()
+    contract, inferred = None, False
+    try:
+        contract, inferred = ctx.contract()
+        second = ctx.second_example()
+        if second is not None:
+            ctx.call_second(second)
+        subject = subject_of(ctx, contract, log, inferred=inferred and contract.dynamic)
+    except (ModelError, NotCapturedError) as error:
+        if isinstance(error, ModelError) and error.stage in FAULTS_OF_THE_CASE:
+            return _fault_of_the_case(error)
+        return uncaptured.result(NAME, error)
+    except Exception as error:
+        if blame.is_out_of_memory(error):
+            raise MemoryError from error
+        return _refused(ctx, error, log.guards, contract if inferred else None)
+    if ctx.settings.died:
+        return _replayed(subject)
+    pinned = _pinned(subject)
+    search = Search(subject, ctx.settings.examples)
+    ctx.stage("drawn examples")
+    search.run()
+    subject.journal.forget()
+    return _result(subject, [*pinned, *(fault.finding() for fault in subject.faults.values())], search)
+
+
+def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
+    """The program and its model; with the inferred dimensions dynamic where nothing is declared."""
+    if inferred:
+        with log:
+            program, example = _export(ctx, contract)
+        guards = log.guards
+    else:
+        program, example, guards = ctx.program(), ctx.example(), ctx.guards
+    kept = Journal(ctx.path(journal.NAME) if ctx.settings.workdir and not ctx.settings.died else None)
+    return Subject(ctx, contract, contracts.granted(program), program, guards, example, journal=kept)
+
+
+def _replayed(subject: Subject) -> CheckResult:
+    """The result after an earlier process died in a call."""
+    import torch
+
+    torch.set_num_threads(1)  # before anything is computed, so that children may be forked
+    entry = journal.read(subject.ctx.settings.workdir)
+    if entry is None:
+        return CheckResult(name=NAME, outcome="crashed", reason=f"the process {subject.ctx.settings.died}")
+    return replay.result(NAME, subject, space_of(subject), entry, subject.ctx.settings.died)
+
+
+def _fault_of_the_case(error: ModelError) -> CheckResult:
+    cause = error.__cause__ or error
+    message = FAULTS_OF_THE_CASE[error.stage]
+    found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
+    return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
+
+
+def _not_checked(reason: str, notes: tuple[str, ...] = ()) -> CheckResult:
+    return CheckResult(name=NAME, outcome="not_checked", reason=reason, notes=notes)
+
+
+def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
+    """Capture with the inferred dimensions dynamic; the program and the call that it was captured from."""
+    try:
+        ctx.program()
+    except Exception as error:  # the check capture says what is wrong
+        raise NotCapturedError from error
+    example, second = ctx.example(), ctx.second_example()
+    if second is not None and _small_sizes(contract, example) > _small_sizes(contract, second):
+        example = second  # a size of 0 or 1 is a constant for torch whatever is asked
+    return ctx.export(_auto(contract, example), example), example
+
+
+def _small_sizes(contract: Contract, example: Inputs) -> int:
+    flat = pytree.tree_leaves(example)
+    return sum(flat[leaf.index].shape[d] < 2 for leaf in contract.leaves for d in leaf.asked)
+
+
+def _auto(contract: Contract, example: Inputs) -> Any:
+    """``dynamic_shapes`` in which each asked dimension is `Dim.AUTO`."""
+    from torch.export import Dim, ShapesCollection
+
+    flat = pytree.tree_leaves(example)
+    shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
+    for leaf in contract.leaves:
+        if leaf.asked:
+            shapes[flat[leaf.index]] = dict.fromkeys(leaf.asked, Dim.AUTO)
+    return shapes
+
+
+def _refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
+    """The result for a case whose export with these dynamic shapes fails; with a contract, they were inferred."""
+    if contract is None or not contract.dynamic:
+        return _not_checked("the model is not captured")
+    findings = narrowing.of_refusal(guards, error, "specialises") or (
+        blame.of_failure(error, ctx.head(), "specialises"),
+    )
+    reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
+    return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
+
+
+def _pinned(subject: Subject) -> list[Finding]:
+    """Dimensions that were asked to be dynamic and are constants in the program."""
+    findings: dict[tuple[str | None, int | None, str], Finding] = {}
+    for term in terms.terms(subject.contract, subject.granted, subject.guards):
+        if term.grant == "constant":
+            found = _pin(subject, term)
+            findings.setdefault((found.file, found.line, found.message), found)
+    return list(findings.values())
+
+
+def _pin(subject: Subject, term: Term) -> Finding:
+    pins = [guard for guard in term.guards if guard.place is not None]
+    place = pins[0].place if pins else subject.ctx.head()
+    size = int(subject.granted.sizes.get(term.leaf.index, term.leaf.shape)[term.d])
+    message, rewrite = f"{term.name} should be dynamic and became the constant {size}", terms.CHANGES["constant"]
+    if not pins and size < 2:
+        message += ", since torch takes a size of 0 or 1 in the example for a constant"
+        rewrite = "Export from an example in which the size is 2 or more."
+    return blame.finding(
+        blame.size_rule(place),
+        message,
+        place,
+        outcome="specialises" if _varies(subject, term) else "fine",
+        rewrite=rewrite,
+        evidence=pins[0].text if pins else None,
+    )
+
+
+def _varies(subject: Subject, term: Term) -> bool:
+    """Whether the eager model takes another size in this dimension, which `Dim.AUTO` may stand at for convenience."""
+    from exportlint.shapes.strategies import Space
+
+    if term.ask.variable:  # declared by name, or of other sizes in an example call
+        return True
+    space = Space(subject.example, subject.contract, subject.granted, {})
+    for shapes in edges.others(subject.contract, term.leaf, term.d):
+        drawn = space.call(shapes, lambda kinds, layouts: (kinds[0], 0, layouts[0]))
+        try:
+            subject.eager(drawn.inputs)
+        except Exception:
+            continue
+        return True
+    return False
+
+
+def _result(subject: Subject, findings: list[Finding], search: Search) -> CheckResult:
+    unique = {(f.rule, f.file, f.line): f for f in reversed(findings)}
+    kept = tuple(reversed(unique.values()))
+    notes = _notes(subject, search)
+    if any(finding.counts for finding in kept):
+        reason = next(finding.message for finding in kept if finding.counts)
+        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=kept, notes=notes)
+    why_not = _why_not(subject)
+    if why_not is not None:
+        if subject.ran:
+            notes = (*notes, f"{subject.ran} calls with other values gave the same results")
+        return CheckResult(name=NAME, outcome="not_checked", reason=why_not, findings=kept, notes=notes)
+    return CheckResult(name=NAME, outcome="passed", reason=f"{subject.ran} calls", findings=kept, notes=notes)
+
+
+def _why_not(subject: Subject) -> str | None:
+    """Why nothing can be said though nothing was found, or ``None``."""
+    second = subject.ctx.second_example()
+    if second is not None and not same_structure(second, subject.example):
+        return "inputs2 has another structure than inputs, and a program holds for one"
+    if second is None and not subject.contract.dynamic:
+        why = "names no input" if subject.ctx.dynamic_shapes else "and inputs2 are missing"
+        return f"no dimension is dynamic: dynamic_shapes {why}"
+    if not subject.ran:
+        untried = "no call was tried: there is no inputs2, and no example was to be drawn"
+        return "the eager model refused every call" if subject.refused else untried
+    return None
+
+
+def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
+    notes = [f"the smallest failing call: {f.trial.code}" for f in subject.faults.values() if f.trial.code]
+    asked = terms.terms(subject.contract, subject.granted, subject.guards)
+    notes += [_of_term(term, search.wishes) for term in asked if _is_narrower(term, search)]
+    notes += search.notes
+    if subject.refused and subject.refused >= subject.ran:
+        notes.append(f"the eager model refused {subject.refused} of {subject.refused + subject.ran} drawn calls")
+    lines = guard_hooks.why_not()
+    if lines:
+        notes.append(f"the lines of guards are not known: {lines}")
+    return tuple(dict.fromkeys(notes))
+
+
+def _is_narrower(term: Term, search: Search) -> bool:
+    """Whether less is granted than asked; a guard may follow from what is asked, such as that all batches are equal."""
+    if term.grant in ("divisible", "bound"):
+        return any(guard in search.narrowing for guard in term.guards)
+    return term.grant != "as asked"
+
+
+def _of_term(term: Term, wishes: Sequence[Guard]) -> str:
+    """What is asked and granted, and where that was decided."""
+    at = [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None][:1]
+    own = any(guard in wishes for guard in term.guards)
+    said = f"{term.words} ({', '.join(at)})" if at else term.words
+    return f"{said}; the model itself refuses other sizes" if own else said

@@ -1,0 +1,240 @@
+"""The search for calls in which a program is not its model: edges first, then values, then what hypothesis draws."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis.database import ExampleDatabase
+from hypothesis.errors import Unsatisfiable
+
+from exportlint.checks.context import fresh
+from exportlint.checks.shapes.guardless import Guardless
+from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial, same_structure
+from exportlint.checks.shapes.values import Values, others
+from exportlint.shapes import contents, edges, strategies
+from exportlint.shapes.cost import Cost
+from exportlint.shapes.shrinking import Shrinker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+    from exportlint.checks.shapes.trials import Subject
+    from exportlint.places import Place
+    from exportlint.shapes.contents import Recipe
+    from exportlint.shapes.strategies import Drawn, Space
+    from exportlint.torch_hooks.guards import Guard
+
+MAX_FAULTS = 3  # different places that drawing looks for before it stops
+SECONDS = 60.0  # what the search may take; the examples that were run by then count
+OUTSIDE = 6  # calls outside of the contract
+
+
+@dataclass
+class Search:
+    """One search.
+
+    Attributes:
+        subject: The program and its model.
+        examples: How many calls may be drawn.
+        narrowing: Guards that calls inside the contract can violate.
+        wishes: Those of them that the eager model itself has: it refuses what violates them.
+        notes: For a reader: bounds that were lowered, branches that were not taken.
+    """
+
+    subject: Subject
+    examples: int
+    narrowing: list[Guard] = field(default_factory=list)
+    wishes: list[Guard] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _deadline: float = 0.0
+
+    def run(self) -> None:
+        """Look for faults; they are kept in the subject, each with its smallest call."""
+        self._deadline = time.monotonic() + SECONDS
+        self._second()
+        space = space_of(self.subject)
+        if self.examples:
+            self._try_all(space)
+        guardless = Guardless(self.subject)
+        for fault in self.subject.faults.values():
+            guardless.judge(fault, space)
+        if guardless.untried and any(fault.silent for fault in self.subject.faults.values()):
+            self.notes.append(f"not tried without guards: {guardless.untried}")
+
+    def _try_all(self, space: Space) -> None:
+        self._lowered(space)
+        self._sides(space)
+        self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))
+        self._all(Trial.of(drawn) for drawn in space.layouts())
+        self._outside(space)
+        tried = self._values(space)
+        self._shrink(space, self.subject.faults.values())
+        self._draw(space, self.examples - self.examples // 2 - tried)
+
+    def _late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _all(self, trials: Iterable[Trial], *, outside: bool = False) -> None:
+        for trial in trials:
+            if self._late():
+                return
+            with contextlib.suppress(FaultError, RefusedError):
+                (self.subject.probe if outside else self.subject.attempt)(trial)
+
+    def _second(self) -> None:
+        """The second example; one of another structure is a call that the program must refuse."""
+        second = self.subject.ctx.second_example()
+        if second is not None and same_structure(second, self.subject.example):
+            self._all([self.subject.given(second, "inputs2")])
+
+    def _sides(self, space: Space) -> None:
+        """Both sides of every guard: where the eager model takes the far one, the program is narrower than asked."""
+        for flip in edges.flips(space, self.subject.guards):
+            self.narrowing.append(flip.guard)
+            if self._late():
+                return
+            for shapes in (flip.kept, flip.violated):
+                try:
+                    self.subject.attempt(Trial.of(_plainly(space, shapes)))
+                except RefusedError:
+                    if shapes is flip.violated:
+                        self.wishes.append(flip.guard)
+                except FaultError:
+                    continue
+
+    def _outside(self, space: Space) -> None:
+        found = [*edges.special(space), *edges.outside(space)][: max(2, min(OUTSIDE, self.examples // 2))]
+        trials = (Trial.of(_plainly(space, o.shapes), inside=False, words=o.words) for o in found)
+        self._all(trials, outside=True)
+        self._all(others(self.subject), outside=True)
+
+    def _values(self, space: Space) -> int:
+        """Other values, until each branch was taken both ways; how many calls that took."""
+        values = Values(self.subject, space, max(2, self.examples // 4))
+        self._all(values.trials())
+        self.notes += values.notes()
+        return values.count
+
+    def _lowered(self, space: Space) -> None:
+        """Say which declared maximum no call is drawn with."""
+        variables = space.variables()
+        for uses in edges.Asked(space.contract).uses.values():
+            leaf, d, ask = uses[0]
+            bounds = variables.get(space.grants.sizes.get(leaf.index, leaf.shape)[d])
+            if bounds is not None and ask.maximum is not None and bounds[2] < ask.maximum and not ask.root:
+                words = f"{leaf.words}.shape[{d}] was drawn up to {bounds[2]}, not {ask.maximum}"
+                self.notes.append(f"{words}: larger calls take too much memory, or more than two seconds")
+
+    def _shrink(self, space: Space, faults: Iterable[FaultError]) -> None:
+        """Make the calls of faults smaller that hypothesis did not draw."""
+        for fault in list(faults):
+            if not fault.trial.recipes or not fault.trial.inside or self._late():
+                continue
+            Shrinker(space, functools.partial(self._again, space, fault.key)).shrink(fault.trial.recipes)
+
+    def _again(self, space: Space, key: tuple[str, Place | None], recipes: Mapping[int, Recipe]) -> bool:
+        """Whether a call shows the same fault; the subject keeps the last call that does."""
+        if self._late():
+            return False
+        before = dict(self.subject.faults)
+        try:
+            self.subject.attempt(Trial.of(space.made(recipes)))
+        except FaultError as fault:
+            if fault.key == key:
+                return True
+            self.subject.faults = before
+        except RefusedError:
+            return False
+        return False
+
+    def _draw(self, space: Space, examples: int) -> None:
+        """Draw; after each fault that was found and shrunk look for others, up to `MAX_FAULTS`."""
+        if examples <= 0 or not space.variables():
+            return
+        subject = self.subject
+        subject.known = frozenset(subject.faults)
+        for number in range(MAX_FAULTS):
+            with contextlib.suppress(FaultError, Unsatisfiable):
+                self._drawing(space.drawn(), examples, number)()
+            if subject.known == subject.faults.keys():
+                return  # nothing new
+            subject.known = frozenset(subject.faults)
+
+    def _drawing(self, strategy: SearchStrategy[Drawn], examples: int, number: int) -> Callable[[], None]:
+        """A test by hypothesis; it raises the first fault that is not a known one, with its smallest call.
+
+        Each round has a memory of its own: hypothesis forgets a draw that fails no longer, as a known fault does not.
+        """
+
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.reuse, Phase.generate, Phase.shrink],
+            **_memory(f"{self.subject.ctx.case.name} {number}"),
+        )
+        @given(drawn=strategy)
+        def test(drawn: Drawn) -> None:
+            if self._late():
+                return
+            try:
+                self.subject.attempt(Trial.of(drawn))
+            except RefusedError:
+                reject()
+
+        return test
+
+
+def space_of(subject: Subject) -> Space:
+    """The calls inside the contract of a case, no larger than memory and time allow."""
+    ctx, example = subject.ctx, subject.example
+    second = ctx.second_example()
+    examples = (example,) if second is None or not same_structure(second, example) else (example, second)
+    domains = contents.domains(ctx.build(), subject.contract, fresh(examples), ctx.case.value_ranges)
+    subject.time_example()
+    cost = Cost(subject.program, subject.granted, subject.contract.leaves, subject.seconds)
+    return strategies.Space(example, subject.contract, subject.granted, domains, cost.affords)
+
+
+def _plainly(space: Space, shapes: Mapping[int, tuple[int, ...]]) -> Drawn:
+    return space.call(shapes, lambda kinds, layouts: strategies.plain(0, kinds, layouts))
+
+
+def _memory(name: str) -> dict[str, Any]:
+    """What hypothesis remembers: failing draws, in the user's database; in CI nothing, and the same draws each time."""
+    profile = settings()
+    if profile.derandomize or os.environ.get("CI"):
+        return {"derandomize": True, "database": None}
+    if profile.database is None:
+        return {}
+    return {"database": OfCase(profile.database, name)}
+
+
+class OfCase(ExampleDatabase):
+    """The part of a database that belongs to one round of one model case."""
+
+    def __init__(self, whole: ExampleDatabase, name: str) -> None:
+        super().__init__()
+        self._whole, self._name = whole, hashlib.sha256(f"exportlint {name}".encode()).digest()
+
+    def save(self, key: bytes, value: bytes) -> None:
+        """Keep a value."""
+        self._whole.save(self._name + key, value)
+
+    def fetch(self, key: bytes) -> Iterable[bytes]:
+        """The values that are kept."""
+        return self._whole.fetch(self._name + key)
+
+    def delete(self, key: bytes, value: bytes) -> None:
+        """Drop a value."""
+        self._whole.delete(self._name + key, value)

@@ -1,0 +1,139 @@
+"""Other values for the same sizes, until each branch of the user's source was taken both ways in eager calls."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from typing import TYPE_CHECKING
+
+from torch.utils import _pytree as pytree
+
+from exportlint import places
+from exportlint.checks.context import fresh
+from exportlint.checks.shapes.branches import Branches
+from exportlint.checks.shapes.trials import Trial, same_structure
+from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
+from exportlint.shapes.strategies import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+
+    from exportlint.checks.case import Inputs
+    from exportlint.checks.shapes.trials import Subject
+    from exportlint.shapes.strategies import Drawn, Space
+
+MOST_LISTED = 5
+
+
+class Values:
+    """Calls of the example's sizes with other contents.
+
+    Args:
+        subject: The program and its model.
+        space: Where contents come from.
+        most: How many calls may be made.
+    """
+
+    def __init__(self, subject: Subject, space: Space, most: int) -> None:
+        self._subject, self._space, self._most = subject, space, most
+        self._branches = Branches()
+        self.count = 0
+
+    def trials(self) -> Iterator[Trial]:
+        """The calls: opposite signs, masks of one kind, then contents of each kind; fewer where no branch is open."""
+        subject = self._subject
+        self._watch(subject.example)
+        second = subject.ctx.second_example()
+        if second is not None and same_structure(second, subject.example):
+            self._watch(second)
+        for trial in self._candidates():
+            if self.count >= self._most:
+                return
+            self.count += 1
+            self._watch(trial.inputs)
+            yield trial
+
+    def notes(self) -> list[str]:
+        """The branches that were never taken one way."""
+        found = [
+            f"{places.display_path(place.file)}:{place.line} (always {'entered' if way else 'passed by'})"
+            for place, way in self._branches.one_way()
+        ]
+        if not found:
+            return []
+        more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+        return [f"branches that were taken one way only: {', '.join(found[:MOST_LISTED])}{more}"]
+
+    def _watch(self, inputs: Inputs) -> None:
+        self._branches.watch(lambda: self._subject.eager(inputs))
+
+    def _candidates(self) -> Iterator[Trial]:
+        with contextlib.suppress(NotImplementedError):  # a type without a negative
+            opposite = self._opposite()
+            if opposite is not None:
+                yield self._subject.given(opposite, "of opposite sign")
+        for kind in ("empty", "full", "left padded", "right padded", "single"):
+            drawn = self._all_of(kind) if self._has_masks() else None
+            if drawn is not None:
+                yield Trial.of(drawn)
+        for kind in ("zeros", "large", "small", "negative", "duplicates", "smallest", "largest"):
+            if not self._branches.one_way():
+                return
+            yield Trial.of(self._all_of(kind))
+        for seed in range(1, self._most):
+            if not self._branches.one_way():
+                return
+            yield Trial.of(self._all_of("random", seed))
+
+    def _opposite(self) -> Inputs | None:
+        """The example with all floating-point values negated, where there are any that may be negative."""
+        flat, spec = pytree.tree_flatten(fresh(self._subject.example))
+        changed = False
+        for leaf in self._space.contract.leaves:
+            tensor: torch.Tensor = flat[leaf.index]
+            if tensor.is_floating_point() and leaf.index not in self._space.domains:
+                flat[leaf.index], changed = (-tensor.detach()).requires_grad_(tensor.requires_grad), True
+        return pytree.tree_unflatten(flat, spec) if changed else None
+
+    def _has_masks(self) -> bool:
+        flat = pytree.tree_leaves(self._subject.example)
+        leaves = self._space.contract.leaves
+        return any(kinds_of(flat[f.index], self._space.domains.get(f.index)) == BOOLEAN_KINDS for f in leaves)
+
+    def _all_of(self, kind: str, seed: int = 0) -> Drawn:
+        """A call of the example's sizes in which each tensor that can be is of one kind, the others plain."""
+        shapes = {leaf.index: leaf.shape for leaf in self._space.contract.leaves}
+
+        def choose(kinds: tuple[str, ...], layouts: tuple[str, ...]) -> tuple[str, int, str]:
+            return (kind, seed, layouts[0]) if kind in kinds else plain(seed, kinds, layouts)
+
+        return self._space.call(shapes, choose)
+
+
+def others(subject: Subject) -> Iterator[Trial]:
+    """Calls that the program does not hold for: another Python number, an optional argument left out."""
+    flat, spec = pytree.tree_flatten(subject.example)
+    for i, value in enumerate(flat):
+        if isinstance(value, (bool, int, float)):
+            other = (not value) if isinstance(value, bool) else value + 1
+            changed = pytree.tree_unflatten([*flat[:i], other, *flat[i + 1 :]], spec)
+            yield subject.given(changed, f"{other!r} instead of {value!r}", inside=False)
+    args, kwargs = subject.example
+    for name in _optional(subject.model):
+        if name in kwargs:
+            left = (args, {key: value for key, value in kwargs.items() if key != name})
+            yield Trial(left, f"the example without {name}", {}, inside=False)
+    second = subject.ctx.second_example()
+    if second is not None and not same_structure(second, subject.example):
+        yield Trial(second, "inputs2, which has another structure", {}, inside=False)
+
+
+def _optional(model: torch.nn.Module) -> set[str]:
+    """The parameters of forward that may be left out."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {p.name for p in parameters if p.default is not inspect.Parameter.empty}

@@ -1,0 +1,136 @@
+"""Tensors without data that a capture leaves behind in the eager model and in the code around it.
+
+What keeps them is found and put back, so that later calls in the process are not harmed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+import sys
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exportlint import blame, places
+from exportlint.checks.state import writes
+from exportlint.checks.state.python_state import (
+    CONTAINERS,
+    MAX_DEPTH,
+    Slot,
+    Snapshot,
+    elements,
+    python_modules,
+    slots,
+    users_classes,
+)
+from exportlint.parity.compare import is_fake
+from exportlint.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import nn
+
+    from exportlint.findings import Finding
+
+RULE = "EXP503"
+
+
+class Watch:
+    """Looks for what a capture leaves behind: made before it, asked after it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.before = Snapshot(model)
+
+    def findings(self, again: Callable[[], Any]) -> list[Finding]:
+        """A finding for each name that holds a tensor without data; the shared ones get their values back.
+
+        Args:
+            again: Calls the model once more. Where that works, and returns data, no harm was done and nothing is found.
+        """
+        held = [(slot, value) for slot, value in slots(self.model) if holds_fake(value)]
+        cached = list(self._cached())
+        found: list[Finding] = []
+        harm = _harm(again) if held or cached else None
+        if harm is not None:
+            kept = {slot.key: value for slot, value in slots(self.model)}
+            met = [slot for slot, value in held if kept.get(slot.key) is value]
+            found = [_finding(slot, harm) for slot in met or [slot for slot, _ in held]]
+            found += [_of_cache(name, function, harm) for name, function in cached]
+        self.before.restore(slot for slot, _ in held if slot.shared)
+        for _, function in cached:
+            function.cache_clear()
+        return found
+
+    def _cached(self) -> Iterator[tuple[str, Any]]:
+        """Functions with a cache in which such a tensor lies."""
+        for name, function in _cached_functions(self.model):
+            if any(holds_fake(value) for value in gc.get_referents(function)):
+                yield name, function
+
+
+def _harm(again: Callable[[], Any]) -> str | None:
+    """What is wrong with a call, in words: it fails, or returns a tensor without data."""
+    try:
+        leaves = pytree.tree_leaves(again())
+    except Exception as error:
+        return f"the next eager call fails: {blame.words(error)}"
+    without = any(isinstance(leaf, torch.Tensor) and is_fake(leaf) for leaf in leaves)
+    return "the next eager call returns a tensor without data" if without else None
+
+
+def _of_cache(name: str, function: Any, harm: str) -> Finding:
+    message = f"the cache of {name} keeps a tensor without data after the capture"
+    return blame.finding(RULE, message, _definition(function), outcome="silent", evidence=harm)
+
+
+def holds_fake(value: Any, depth: int = 0) -> bool:
+    """Whether the value is a tensor without data, or a container of one."""
+    if isinstance(value, torch.Tensor):
+        return is_fake(value)
+    if depth >= MAX_DEPTH or not isinstance(value, CONTAINERS):
+        return False
+    return any(holds_fake(item, depth + 1) for item in elements(value))
+
+
+def _finding(slot: Slot, harm: str) -> Finding:
+    message = f"{slot.words} keeps a tensor without data after the capture"
+    return blame.finding(RULE, message, line_of(slot), outcome="silent", evidence=harm)
+
+
+def line_of(slot: Slot, executed: list[tuple[str, int]] | None = None) -> Place | None:
+    """The line that writes the slot: among the lines that ran where they are known, else in the owner's files."""
+    owner = slot.owner
+    files: list[str] = []
+    if slot.kind == "global":
+        files.append(str(owner.__file__))
+    else:
+        classes = [owner] if isinstance(owner, type) else users_classes(owner)
+        files += [str(sys.modules[cls.__module__].__file__) for cls in classes]
+    return writes.line_of(slot.name, executed or [], files, bare=slot.kind in ("global", "class attribute"))
+
+
+def _cached_functions(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Functions of the user's modules and classes that `functools.lru_cache` wraps."""
+    classes = {cls for module in model.modules() for cls in users_classes(module)}
+    owners = [*python_modules(classes), *classes]
+    seen: set[int] = set()
+    for owner in owners:
+        for name, value in list(vars(owner).items()):
+            plain = value.__func__ if isinstance(value, (staticmethod, classmethod, MethodType)) else value
+            if isinstance(plain, functools._lru_cache_wrapper) and id(plain) not in seen:
+                seen.add(id(plain))
+                yield name, plain
+
+
+def _definition(function: Any) -> Place | None:
+    """The decorator of a cached function, or its head."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or not places.is_users(code.co_filename):
+        return None
+    return Place(code.co_filename, code.co_firstlineno)
