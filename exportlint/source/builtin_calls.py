@@ -67,7 +67,7 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
         return value
     if isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(int(value.value) if name == "int" else float(value.value))
-    return Static("size" if isinstance(value, Size) and name == "int" else name)
+    return Static("size" if isinstance(value, Size) and name == "int" else name, is_setting(value))
 
 
 def _bool(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
@@ -156,7 +156,8 @@ def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
         for value in found:
             if isinstance(value, kind):
                 return value.opaque if isinstance(value, Size) else value
-    return Static() if all(is_setting(v) for v in found) else UNKNOWN
+    fixed = all(is_setting(v) for v in found)
+    return Static(given=fixed) if fixed or all(isinstance(v, (Const, Static)) for v in found) else UNKNOWN
 
 
 def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:

@@ -171,9 +171,10 @@ def binary(
 
 def _plain(left: Value, right: Value) -> Value:
     """What is computed of two values that are neither tensors nor sizes."""
-    if not (is_setting(left) and is_setting(right)):
-        return UNKNOWN
-    return SETTING if isinstance(left, Unknown) or isinstance(right, Unknown) else Static()
+    fixed = is_setting(left) and is_setting(right)
+    if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
+        return Static(given=fixed)
+    return SETTING if fixed else UNKNOWN
 
 
 def _is_open(value: Value) -> bool:

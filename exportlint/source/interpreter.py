@@ -303,7 +303,7 @@ class Interpreter:
         if elsewhere and value == NONE:
             return UNKNOWN
         if elsewhere and isinstance(value, Const):
-            return Static(type(value.value).__name__)
+            return Static(type(value.value).__name__, given=True)
         return value
 
     def read(self, key: Key, initial: Value, state: State) -> Value:

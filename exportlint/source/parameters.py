@@ -108,7 +108,9 @@ def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: 
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
         return replace(value, kept=f"default {parameter.name.value}")  # made once, for all calls
     if arguments.open:
-        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else nothing
+        if isinstance(value, Const) and value != NONE:
+            return Static(type(value.value).__name__, given=bool(it.constructing))
+        return nothing
     return value
 
 

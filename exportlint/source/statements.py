@@ -60,8 +60,8 @@ def _element(value: Value) -> Value:
         return value.any
     if isinstance(value, TorchModule):
         return join_all(value.parts)
-    simple = {Array: value, Shape: Size(), Dict: Static("str"), Setting: value, Static: Static()}
-    return simple.get(type(value), UNKNOWN)
+    simple = {Array: value, Shape: Size(), Dict: Static("str"), Setting: value}
+    return Static(given=value.given) if isinstance(value, Static) else simple.get(type(value), UNKNOWN)
 
 
 def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State, how: str = "set") -> None:

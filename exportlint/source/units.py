@@ -12,7 +12,7 @@ from exportlint.source import entries
 from exportlint.source.events import Called
 from exportlint.source.fragments import Fragment, Range, UnparsableError
 from exportlint.source.interpreter import BudgetError, Interpreter
-from exportlint.source.values import Instance, Tensor, TorchModule, options
+from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,11 +112,13 @@ def _is_stateless(it: Interpreter, cls: ClassEntry) -> bool:
     """Whether objects of the class hold no parameter, buffer or module: with random numbers, they augment data."""
     made = it.instances.get((id(cls), id(None)))
     held = it.attributes.get(made.key, {}).values() if made is not None else ()
-    return not any(
-        isinstance(v, TorchModule) or (isinstance(v, Instance) and v.module) or (isinstance(v, Tensor) and v.kept)
-        for value in held
-        for v in options(value)
-    )
+    return not any(_is_state(v) for value in held for v in options(value))
+
+
+def _is_state(value: Value) -> bool:
+    if isinstance(value, Tensor):
+        return value.kept in ("parameter", "buffer")
+    return isinstance(value, TorchModule) or (isinstance(value, Instance) and value.module)
 
 
 def _within_budget(it: Interpreter, run: Callable[[], None]) -> str:

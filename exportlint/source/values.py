@@ -54,9 +54,15 @@ class Const(Value):
 
 @dataclass(frozen=True, slots=True)
 class Static(Value):
-    """A Python value that no tensor decides, such as a configuration; `of` is the name of its type where known."""
+    """A Python value that no tensor decides, such as a configuration.
+
+    Attributes:
+        of: The name of its type, where known.
+        given: Whether it was given to the constructor, or made of what was: no call changes it.
+    """
 
     of: str = ""
+    given: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +404,7 @@ def options(value: Value) -> tuple[Value, ...]:
 def join(left: Value, right: Value) -> Value:
     """What is known of a value that is one of the two."""
     if left == right:
-        return left
+        return right if isinstance(left, Static) and left.given else left
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return SETTING if is_setting(left) and is_setting(right) else UNKNOWN
     merged: list[Value] = []
@@ -418,9 +424,10 @@ def join(left: Value, right: Value) -> Value:
 
 
 def is_setting(value: Value) -> bool:
-    """Whether no tensor and no call decides the value: a constant, a configuration, or what was made of these."""
+    """Whether no call decides the value: a constant, what the constructor was given, or what was made of these."""
     return all(
-        isinstance(v, (Setting, Static, Const))
+        isinstance(v, (Setting, Const))
+        or (isinstance(v, Static) and v.given)
         or (isinstance(v, Sequence) and all(is_setting(part) for part in v.items or (v.element,)))
         for v in options(value)
     )
@@ -436,10 +443,12 @@ def join_all(values: tuple[Value, ...]) -> Value:
 
 def _merge(left: Value, right: Value) -> Value | None:
     """One value for two of a kind; ``None`` if they must be kept apart."""
-    if left == right:
+    if left == right and not isinstance(left, Static):
+        return left
+    if left == right and left.given == right.given:  # type: ignore[attr-defined]
         return left
     if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
-        return None if NONE in (left, right) else Static()
+        return None if NONE in (left, right) else Static(given=is_setting(left) and is_setting(right))
     merge = _MERGERS.get(type(left)) if type(left) is type(right) else None
     return None if merge is None else merge(left, right)
 

@@ -29,13 +29,13 @@ from exportlint.source.values import (
     Const,
     Dict,
     Sequence,
-    Setting,
     Size,
     Static,
     Tensor,
     TorchModule,
     Truth,
     Value,
+    is_setting,
     options,
     sizes,
 )
@@ -170,7 +170,7 @@ def _is_configured(value: Truth, validates: bool) -> bool:
         return other.dynamic is False
     if isinstance(other, Const):
         return validates and isinstance(other.value, int) and other.value > 1
-    return isinstance(other, (Setting, Static))
+    return is_setting(other)
 
 
 _MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
