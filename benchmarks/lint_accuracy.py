@@ -2,7 +2,7 @@
 
     python benchmarks/lint_accuracy.py [--output FILE.md]
 
-Exports each case of ``fixtures/cases/`` in a process of its own: with fixed sizes, and again with those dynamic that
+Exports each case of ``fixtures/cases/``, in another process: with fixed sizes, and again with those dynamic that
 the case asks for or that its second call changes. A finding of the linter (mode ``export``, error or warning) that says
 ``breaks`` is *right* where the first export failed, one that says ``specialises`` where the second failed or its
 program refuses the second call, and *wrong* otherwise. Other outcomes are judged by the labels of the case: a finding
@@ -16,17 +16,17 @@ import contextlib
 import datetime
 import io
 import json
-import multiprocessing
 import platform
 import subprocess
 import sys
+import threading
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "fixtures" / "cases"
-LIMIT = 120  # seconds for one case
+LIMIT = 20  # seconds for a case, on average
 
 
 def labelled() -> list[dict[str, Any]]:
@@ -82,26 +82,24 @@ def varying(first: tuple[Any, ...], second: tuple[Any, ...]) -> Any:
     return wanted if len(wanted) == len(first) and any(wanted) else None
 
 
-def answer(path: Path, results: Any) -> None:
-    """The same, put into a queue: what a child does."""
-    import torch
-
-    torch.set_num_threads(1)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        results.put(observe(str(path)))
-
-
-def observed(path: Path) -> str:
-    """The same in a forked process, since torch can abort it; ``no answer`` where it gives none."""
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    child = context.Process(target=answer, args=(path, results))
-    child.start()
-    child.join(LIMIT)
-    if child.is_alive():
-        child.kill()
-        child.join()
-    return "no answer" if results.empty() else str(results.get())
+def observed(paths: list[Path]) -> dict[Path, str]:
+    """The same for all of them, in other processes: after one that torch aborts, or that hangs, the rest goes on."""
+    outcomes: dict[Path, str] = {}
+    while waiting := [path for path in paths if path not in outcomes]:
+        command = [sys.executable, __file__, "--observe", *map(str, waiting)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as child:
+            timer = threading.Timer(LIMIT * len(waiting), child.kill)
+            timer.start()
+            assert child.stdout is not None
+            for line in child.stdout:
+                name, _, outcome = line.strip().rpartition(" ")
+                if name and outcome in ("breaks", "specialises", "captured"):
+                    outcomes[Path(name)] = outcome
+            timer.cancel()
+        unanswered = [path for path in waiting if path not in outcomes]
+        if unanswered:
+            outcomes[unanswered[0]] = "no answer"
+    return outcomes
 
 
 def linted() -> dict[str, list[dict[str, Any]]]:
@@ -169,12 +167,16 @@ def main() -> None:
     """Run all cases, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--observe", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    import torch  # once, for all children
-
-    assert torch.__version__
+    for path in args.observe or ():
+        with contextlib.redirect_stdout(io.StringIO()):
+            outcome = observe(path)
+        print(path, outcome, flush=True)
+    if args.observe:
+        return
     labels = labelled()
-    outcomes = {label["path"]: observed(label["path"]) for label in labels}
+    outcomes = observed([label["path"] for label in labels])
     text = table(labels, outcomes, linted())
     if args.output is None:
         print(text)

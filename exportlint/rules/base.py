@@ -35,12 +35,14 @@ class Match:
         message: What happens here, in one sentence without a final full stop.
         variant: Name of the variant of the rule; empty for the rule's main form.
         rewrite: The rewrite in the user's own names; the rule's where empty.
+        guess: Whether it rests on a guess at which dimensions vary, so that it is advice unless a model case runs it.
     """
 
     site: Site
     message: str
     variant: str = ""
     rewrite: str = ""
+    guess: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,7 +175,7 @@ class _Run:
         if module.functions or module.classes:
             for unit in self._calling(path):
                 for key, each in unit.found.get(module.source, {}).items():
-                    if key not in heard or (each.sure and not heard[key].sure):
+                    if key not in heard or each.rank > heard[key].rank:
                         heard[key] = each
         silenced = suppressed(module.source)
         predictions = (self._prediction(path, each) for each in heard.values())
@@ -206,7 +206,8 @@ class _Run:
         outcomes = rule.outcomes_of(match.variant)
         worst: Severity | None = severity(outcomes, self.options.modes)
         doubted = worst == "error" and not heard.sure  # an error is claimed only of what surely runs
-        worst = "info" if rule.is_advice(match.variant) or doubted else worst
+        guessed = match.guess and not heard.of_case
+        worst = "info" if rule.is_advice(match.variant) or doubted or guessed else worst
         if worst is None:
             return None
         return Prediction(

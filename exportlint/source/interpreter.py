@@ -168,7 +168,7 @@ class Interpreter:
         if key not in self.functions:
             self.functions[key] = UNKNOWN  # cuts circles
             constructing, self.constructing = self.constructing, []
-            self.functions[key] = self._defined(entry)
+            self.functions[key] = UNKNOWN if self.project.is_replaced(entry) else self._defined(entry)
             self.constructing = constructing
         found = self.functions[key]
         if not isinstance(found, Function) or entry.parent is None or "staticmethod" in entry.decorators:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +184,19 @@ class Project:
             top = name.partition(".")[0]
             if top not in _FRAMEWORK and top != "builtins" and any("forward" in c.methods for c in inside):
                 return True
+        return False
+
+    def is_replaced(self, entry: FunctionEntry) -> bool:
+        """Whether a decorator of the class, defined in the project, puts another function in the method's place."""
+        if entry.parent is None:
+            return False
+        for name in entry.parent.decorators:
+            decorator = self.resolve(entry.module, name)
+            if isinstance(decorator, FunctionEntry):
+                extent = decorator.extent
+                lines = decorator.module.source.lines[extent.first - 1 : extent.last]
+                if any(re.search(rf"\.{entry.name}[ \t]*=(?!=)", line) for line in lines):
+                    return True
         return False
 
     def method(self, cls: ClassEntry, name: str, after: ClassEntry | None = None) -> FunctionEntry | None:

@@ -33,11 +33,24 @@ _DRAWS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A match of a rule; not `sure` where nothing says that the code is run when the model is exported."""
+    """A match of a rule.
+
+    Attributes:
+        rule: The rule.
+        match: The match.
+        sure: Whether the code is surely run when the model is exported.
+        of_case: Whether it is run by a model case.
+    """
 
     rule: Rule
     match: Match
     sure: bool
+    of_case: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """Orders what was heard of one place."""
+        return self.of_case, self.sure
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +68,7 @@ class Unit:
     def add(self, source: SourceFile, key: Key, heard: Heard) -> None:
         """Note a match; the surer of two is kept."""
         known = self.found[source].get(key)
-        if known is None or (heard.sure and not known.sure):
+        if known is None or heard.rank > known.rank:
             self.found[source][key] = heard
 
 
@@ -67,12 +80,14 @@ class _Listener:
     found: list[tuple[SourceFile, Key, Heard]] = field(default_factory=list)
     drew: bool = False
 
-    def hear(self, event: Event, sure: bool) -> None:
+    def hear(self, event: Event, it: Interpreter) -> None:
+        """Ask the rules about an event of the interpreter's run."""
         self.drew = self.drew or (isinstance(event, Called) and event.name.rpartition(".")[2] in _DRAWS)
         for rule in self.rules.get(type(event), ()):
             for match in rule.match(event) if rule.match is not None else ():
                 key = (rule.code, match.variant, match.site.range)
-                self.found.append((match.site.fragment.source, key, Heard(rule, match, sure)))
+                heard = Heard(rule, match, it.of_case or not it.optional, it.of_case)
+                self.found.append((match.site.fragment.source, key, heard))
 
 
 def analyse(
@@ -81,7 +96,7 @@ def analyse(
     """Run the model case of a file, then each of its module classes that was not entered yet."""
     unit = Unit()
     listener = _Listener(rules)
-    it = Interpreter(project, lambda event: listener.hear(event, it.of_case or not it.optional), fragments=fragments)
+    it = Interpreter(project, lambda event: listener.hear(event, it), fragments=fragments)
     if "build" in module.functions and "inputs" in module.functions:
         _run(unit, listener, "build", it, lambda: entries.run_case(it, module))
     for cls in module.all_classes:

@@ -157,3 +157,24 @@ def test_a_function_that_the_settings_call_a_tracing_predicate_is_true(tmp_path:
     file = folder / "model.py"
     assert [p.rule.code for p in lint([file], Options())] == ["EXP101"]
     assert lint([file], Options(tracing_predicates=frozenset({name}))) == ()
+
+
+@pytest.mark.parametrize(("name", "count"), [("forward", 0), ("backward", 1)])
+def test_a_forward_that_a_decorator_of_the_class_replaces_does_not_run(tmp_path: Path, name: str, count: int) -> None:
+    decorator = f"def replacing(cls):\n    cls.{name} = lambda self, x: x\n    return cls\n\n\n"
+    text = net("return x if x.any() else -x", "self.p = p", f"\n\n{decorator}@replacing").replace(
+        "@replacing\n\n\n", "@replacing\n"
+    )
+    assert len(severities(tmp_path, text)) == count
+
+
+@pytest.mark.parametrize(("case", "severity"), [(False, "info"), (True, "warning")])
+def test_a_size_that_becomes_a_number_is_advice_where_no_case_says_that_it_varies(
+    tmp_path: Path, case: bool, severity: str
+) -> None:
+    text = f"{HEAD}\n\nclass Net(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    text += "        return x * int(x.shape[0])\n"
+    if case:
+        text += "\n\ndef build():\n    return Net()\n\n\ndef inputs():\n    return (torch.ones(2, 4),)\n"
+        text += "\n\ndef inputs2():\n    return (torch.ones(3, 4),)\n"
+    assert severities(tmp_path, text) == [("EXP301", "number", severity)]

@@ -76,7 +76,7 @@ def _converted(event: Converted) -> Iterator[Match]:
     if event.to == "repeat":
         yield Match(event.site, f"`{event.site.text}` repeats a Python list as often as a dynamic size says")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
-        yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number")
+        yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number", guess=True)
 
 
 def _iterated(event: Iterated) -> Iterator[Match]:
