@@ -4,7 +4,7 @@
 
 Exports each case of ``fixtures/cases/``, in another process: with fixed sizes, and again with those dynamic that
 the case asks for or that its second call changes. A finding of the linter (mode ``export``, error or warning) that says
-``breaks`` is *right* where the first export failed, one that says ``specialises`` where the second failed or its
+``breaks`` is *right* where the first export failed or its program does not run, one that says ``specialises`` where the second failed or its
 program refuses the second call, and *wrong* otherwise. Other outcomes are judged by the labels of the case: a finding
 on none of its lines is wrong. *Found* is a case that ends so and has a finding on a labelled line.
 """
@@ -43,6 +43,7 @@ def observe(path: str) -> str:
     import importlib.util
 
     import torch
+    from torch.utils import _pytree as pytree
 
     spec = importlib.util.spec_from_file_location("case", path)
     assert spec is not None
@@ -53,7 +54,9 @@ def observe(path: str) -> str:
     kwargs = case.kwargs() if hasattr(case, "kwargs") else {}
     given = tuple(case.inputs())
     try:
-        torch.export.export(case.build(), given, kwargs).module()
+        result = torch.export.export(case.build(), given, kwargs).module()(*case.inputs(), **kwargs)
+        if any(type(leaf).__name__ == "FakeTensor" for leaf in pytree.tree_leaves(result)):
+            return "breaks"
     except Exception:  # whatever it is, the capture broke
         return "breaks"
     second = tuple(case.inputs2()) if hasattr(case, "inputs2") else None

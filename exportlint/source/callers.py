@@ -50,11 +50,6 @@ class Callers:
         real = Path(os.path.realpath(path))
         return [Path(p) for p in self._around(real).closure(str(real))]
 
-    def is_source_of_another(self, path: Path) -> bool:
-        """Whether a file beside it says that it was generated from this one: what runs is that file."""
-        real = Path(os.path.realpath(path))
-        return str(real) in self._around(real).sources
-
     def _around(self, path: Path) -> _Graph:
         root = _root(path)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
@@ -70,7 +65,6 @@ class _Graph:
     imports: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # by path
     defines: dict[str, frozenset[str]] = field(default_factory=dict)  # by path
     handing: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # what those that hand on names use of them
-    sources: set[str] = field(default_factory=set)
     importers: dict[str, set[str]] | None = None
 
     def closure(self, path: str) -> list[str]:
@@ -108,6 +102,30 @@ class _Graph:
                 yield from self.targets(each.origin, name if each.name == "*" else each.name, seen)
 
 
+@dataclass(slots=True, eq=False)
+class Generated:
+    """Which files others beside them say that they were generated from."""
+
+    _folders: dict[Path, frozenset[str]] = field(default_factory=dict)
+
+    def is_source(self, path: Path) -> bool:
+        """Whether a file beside it was generated from this one: what runs is that file."""
+        folder = Path(os.path.realpath(path)).parent
+        if folder not in self._folders:
+            heads = (_head(file) for file in sorted(folder.glob("*.py")))
+            self._folders[folder] = frozenset(name for head in heads for name in _GENERATED.findall(head))
+        return path.name in self._folders[folder]
+
+
+def _head(path: Path) -> str:
+    """The first lines of a file, as one line."""
+    try:
+        with path.open("rb") as stream:
+            return " ".join(stream.read(_HEAD).decode("utf-8", "replace").split())
+    except OSError:
+        return ""
+
+
 def _root(path: Path) -> Path:
     """The folder from which the file's dotted name counts."""
     folder = path.parent
@@ -137,8 +155,6 @@ def _graph(root: Path, package: str) -> _Graph:
         graph.imports[str(path)] = tuple(_imports(text, package))
         if parts[-1] == "__init__":
             graph.handing[str(path)] = _used(graph.imports[str(path)], text) if defined else ()
-        for name in _GENERATED.findall(" ".join(text[:_HEAD].split())):
-            graph.sources.add(str(path.with_name(name)))
     return graph
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
-from exportlint.source.callers import Callers
+from exportlint.source.callers import Callers, Generated
 from exportlint.source.discover import discover
 from exportlint.source.files import UnreadableError
 from exportlint.source.fragments import Range
@@ -148,6 +148,7 @@ class _Run:
     named: tuple[Path, ...] = ()
     project: Project = field(init=False)
     callers: Callers = field(default_factory=Callers)
+    generated: Generated = field(default_factory=Generated)
     fragments: dict[int, Fragment | None] = field(default_factory=dict)
     units: dict[SourceFile, Unit] = field(default_factory=dict)
     unanalysed: list[Unanalysed] = field(default_factory=list)
@@ -169,7 +170,7 @@ class _Run:
             return [self._unreadable(path, error)]
         own = self.unit(module)
         self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
-        if self.callers.is_source_of_another(path):
+        if self.generated.is_source(path):
             return []
         heard = dict(own.found.get(module.source, {}))
         if module.functions or module.classes:

@@ -47,6 +47,14 @@ class Fragment:
     statements: tuple[cst.BaseStatement, ...]
     offset: int
     _ranges: dict[cst.CSTNode, Range] = field(default_factory=dict, repr=False)
+    _texts: dict[cst.CSTNode, str] = field(default_factory=dict, repr=False)
+
+    def text_of(self, node: cst.CSTNode) -> str:
+        """The node's source on one line, cut where it is long."""
+        if node not in self._texts:
+            text = " ".join(self.tree.code_for_node(node).split())
+            self._texts[node] = text if len(text) <= 60 else f"{text[:57]}..."
+        return self._texts[node]
 
     def range_of(self, node: cst.CSTNode) -> Range:
         """Where the node stands in the file. Positions are computed when they are first asked for."""
@@ -89,8 +97,7 @@ class Site:
     @property
     def text(self) -> str:
         """The node's source on one line, cut where it is long."""
-        text = " ".join(self.fragment.tree.code_for_node(self.node).split())
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        return self.fragment.text_of(self.node)
 
 
 class UnparsableError(Exception):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exportlint.source.callers import Callers
+from exportlint.source.callers import Callers, Generated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +60,6 @@ def test_a_file_says_what_it_was_generated_from(project: Path) -> None:
     head = "# This file was automatically generated from src/pkg/modular_net.py.\n#   Do NOT edit it.\n"
     (project / "pkg" / "modeling_net.py").write_text(head, encoding="utf-8")
     (project / "pkg" / "modular_net.py").write_text("", encoding="utf-8")
-    callers = Callers()
-    assert callers.is_source_of_another(project / "pkg" / "modular_net.py")
-    assert not callers.is_source_of_another(project / "pkg" / "modeling_net.py")
+    generated = Generated()
+    assert generated.is_source(project / "pkg" / "modular_net.py")
+    assert not generated.is_source(project / "pkg" / "modeling_net.py")
