@@ -4,9 +4,9 @@
 
 Exports each case of ``fixtures/cases/``, in another process: with fixed sizes, and again with those dynamic that
 the case asks for or that its second call changes. A finding of the linter (mode ``export``, error or warning) that says
-``breaks`` is *right* where the first export failed or its program does not run, one that says ``specialises`` where the second failed or its
-program refuses the second call, and *wrong* otherwise. Other outcomes are judged by the labels of the case: a finding
-on none of its lines is wrong. *Found* is a case that ends so and has a finding on a labelled line.
+``breaks`` is *right* where the first export failed or its program does not run, one that says ``specialises`` where the
+second failed or its program refuses the second call, and *wrong* otherwise. Other outcomes are judged by the labels of
+the case: a finding on none of its lines is wrong. Recall counts cases that end so, with a finding on a labelled line.
 """
 
 from __future__ import annotations
