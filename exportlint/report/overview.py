@@ -244,14 +244,17 @@ def _entries(readiness: Readiness) -> list[Entry]:
     """One entry for each rule and place: errors before warnings before notes, expected ones last.
 
     Several checks may see one fault, each in its own words: the first speaks, and the others are evidence. A prediction
-    that a check confirmed is part of the entry for what the check saw.
+    that a check confirmed is part of the entry for what the check saw. Findings without a line are one only where the
+    evidence is the same, too.
     """
     entries: dict[tuple[object, ...], Entry] = {}
     for case, check, finding in sorted(_results(readiness), key=lambda result: result[1].name == LINT):
         entry = _confirmed(finding, entries.values()) if check.name == LINT else None
         if entry is None:
             words = finding.message if finding.line is None or not finding.counts else ""
-            key = (finding.rule, finding.severity, finding.file, finding.line, words, finding.verdict, check.expected)
+            cause = finding.evidence if finding.line is None else None  # no line tells two causes apart
+            place = (finding.file, finding.line, words, cause)
+            key = (finding.rule, finding.severity, *place, finding.verdict, check.expected)
             entry = entries.setdefault(key, _entry(finding, check.expected))
             if finding.message != entry.finding.message and finding.message not in entry.evidence:
                 entry.evidence.append(clip(finding.message, 20_000))

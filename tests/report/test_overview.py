@@ -60,6 +60,17 @@ def test_the_same_finding_is_shown_once_with_all_that_saw_it():
     assert entry.evidence == [BRANCH.evidence, "other evidence"]
 
 
+def test_causes_without_a_line_are_kept_apart():
+    lineless = replace(BRANCH, line=None, end_line=None, source=None)
+    found = [CheckResult(name="capture", outcome="errored", findings=(replace(lineless, evidence=e),)) for e in "aba"]
+    cases = tuple(CaseResult(name=f"m{n}", target="m.py", checks=(check,)) for n, check in enumerate(found))
+    view = overview(Readiness(environment=ENVIRONMENT, cases=cases))
+    assert [(entry.evidence, entry.seen) for entry in view.problems] == [
+        (["a"], "m0 (capture), m2 (capture)"),
+        (["b"], "m1 (capture)"),
+    ]
+
+
 def test_an_expected_finding_comes_last_and_apart():
     view = overview(sample())
     assert [(e.finding.rule, e.expected) for e in view.problems] == [
