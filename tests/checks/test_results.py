@@ -77,7 +77,7 @@ def test_last_words(output, words):
         ("capture", "build", Ending("signal", 11), "crashed", "EXP002", "was killed by SIGSEGV during the build"),
         ("capture", "export", Ending("cpu"), "timed_out", "EXP003", "used up its CPU time during the export"),
         ("shapes", "eager call", Ending("wall"), "timed_out", "EXP002", "did not end in time during the eager"),
-        ("reload", "save", Ending("exit", 3), "crashed", "EXP701", "ended the process with status 3 during the save"),
+        ("reload", "save", Ending("exit", 3), "crashed", "EXP701", "ended with status 3 during the save"),
         ("device", None, Ending("lost"), "crashed", "EXP004", "was lost with its worker server"),
         ("shapes", "drawing", Ending("memory", 86, ("no room",)), "crashed", "EXP004", "during the drawing: no room"),
         ("capture", "export", Ending("signal", 999), "crashed", "EXP003", "was killed by signal 999"),

@@ -69,7 +69,7 @@ class Ending:
             return f"was killed by {signal_name(self.code)}"
         return {
             "done": "ended",
-            "exit": f"ended the process with status {self.code}",
+            "exit": f"ended with status {self.code}",
             "wall": "did not end in time",
             "cpu": "used up its CPU time",
             "memory": "used up its memory",

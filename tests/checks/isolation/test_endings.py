@@ -44,7 +44,7 @@ def test_messages_arrive_whole_and_in_order(jobs):
 
 def test_an_exception_ends_the_process_with_its_traceback(jobs):
     ending = jobs.run("raises")
-    assert (ending.how, ending.code, ending.words) == ("exit", 1, "ended the process with status 1")
+    assert (ending.how, ending.code, ending.words) == ("exit", 1, "ended with status 1")
     assert place(ending) == at('raise ValueError("no such thing')
 
 
@@ -87,7 +87,7 @@ def test_memory_written_to_or_only_reserved(jobs, job, line):
 @pytest.mark.parametrize("status", [0, 7])
 def test_exit_without_a_word(jobs, status):
     ending = jobs.run("exits", {"status": status})
-    assert (ending.how, ending.code, ending.words) == ("exit", status, f"ended the process with status {status}")
+    assert (ending.how, ending.code, ending.words) == ("exit", status, f"ended with status {status}")
 
 
 def test_sys_exit_is_no_end_of_its_own(jobs):
