@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import functools
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,13 +34,17 @@ class Tolerance:
     """How far a floating-point result may lie from the eager one: ``|a - b| <= atol + rtol * |b|``.
 
     Raises:
-        ValueError: When a bound is negative or not a number.
+        TypeError: When a bound is no number.
+        ValueError: When a bound is negative, infinite or not a number.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
 
     def __post_init__(self) -> None:
+        for key in ("rtol", "atol"):
+            if not _is_number(getattr(self, key), numbers.Real):
+                raise TypeError(f"{key} must be a number, not {type(getattr(self, key)).__name__}")
         if not (0 <= self.rtol < math.inf and 0 <= self.atol < math.inf):
             raise ValueError(f"a tolerance needs finite rtol and atol of at least 0, not {self.rtol} and {self.atol}")
 
@@ -53,12 +58,20 @@ class Method:
         kwargs: Keyword arguments of an example call.
         dynamic_shapes: As for `ModelCase`.
         inputs2: As for `ModelCase`.
+
+    Raises:
+        TypeError: When `dynamic_shapes` is of the wrong kind.
     """
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     dynamic_shapes: Any = None
     inputs2: Any = None
+
+    def __post_init__(self) -> None:
+        if not _are_dynamic_shapes(self.dynamic_shapes):
+            kind = type(self.dynamic_shapes).__name__
+            raise TypeError(f"dynamic_shapes of a Method must be a mapping, a tuple or a list, not {kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +142,8 @@ class ModelCase:
 
     Raises:
         TypeError: When an argument is of the wrong kind.
-        ValueError: When the case has no name and none can be derived, or `expected_failures` lacks a reason or names
-            no check.
+        ValueError: When the case has no name and none can be derived, a range of values is empty, or
+            `expected_failures` lacks a reason or names no check.
     """
 
     model: Any
@@ -164,6 +177,7 @@ class ModelCase:
         wanted: dict[str, tuple[bool, str]] = {
             "args": (callable(self.args) or isinstance(self.args, (tuple, list)), "a tuple or a function"),
             "kwargs": (callable(self.kwargs) or isinstance(self.kwargs, Mapping), "a mapping or a function"),
+            "dynamic_shapes": (_are_dynamic_shapes(self.dynamic_shapes), "a mapping, a tuple or a list"),
             "methods": (isinstance(self.methods, Mapping), "a mapping"),
             "value_ranges": (isinstance(self.value_ranges, Mapping), "a mapping"),
             "expected_failures": (isinstance(self.expected_failures, Mapping), "a mapping"),
@@ -178,6 +192,7 @@ class ModelCase:
                 raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
         if self.weights not in WEIGHTS:
             raise ValueError(f"weights of case {self.name!r} must be one of {', '.join(WEIGHTS)}, not {self.weights!r}")
+        self._validate_ranges()
         self._validate_steps()
         for check, reason in self.expected_failures.items():
             if check not in CHECKS:
@@ -186,6 +201,18 @@ class ModelCase:
                 )
             if not isinstance(reason, str) or not reason.strip():
                 raise ValueError(f"expected_failures[{check!r}] of case {self.name!r} needs a reason")
+
+    def _validate_ranges(self) -> None:
+        for name, pair in self.value_ranges.items():
+            what = f"value_ranges[{name!r}] of case {self.name!r}"
+            if not isinstance(name, str):
+                raise TypeError(f"{what} must be under the name of a parameter, not under {type(name).__name__}")
+            if not isinstance(pair, (tuple, list)):
+                raise TypeError(f"{what} must be a pair of integers, not {type(pair).__name__}")
+            if len(pair) != 2 or not all(_is_number(bound, numbers.Integral) for bound in pair):
+                raise TypeError(f"{what} must be a pair of integers, not {pair!r}")
+            if pair[0] > pair[1]:
+                raise ValueError(f"{what} is empty: {pair[0]} is larger than {pair[1]}")
 
     def _validate_steps(self) -> None:
         for name, step in self.steps.items():
@@ -293,6 +320,16 @@ def method_module(model: Any, method: str) -> Any:
 
     functools.update_wrapper(MethodOf.forward, getattr(type(model), method))
     return MethodOf()
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    """Whether the value is a number of that kind; a bool counts as none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _are_dynamic_shapes(value: Any) -> bool:
+    """Whether torch takes it as dynamic shapes by its class: some classes of its own make them from the example."""
+    return value is None or isinstance(value, (Mapping, tuple, list)) or hasattr(value, "dynamic_shapes")
 
 
 def _name_of(model: Any) -> str:

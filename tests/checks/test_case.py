@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -33,6 +34,10 @@ def test_importing_it_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def ranges(value):
+    return ModelCase(nn.ReLU, (X,), value_ranges=value)
+
+
 @pytest.mark.parametrize(
     ("build", "error", "words"),
     [
@@ -48,6 +53,20 @@ def test_importing_it_imports_no_torch():
         (lambda: ModelCase(nn.ReLU, (X,), expected_failures=("capture",)), TypeError, "expected_failures of case"),
         (lambda: ModelCase(nn.ReLU, (X,), expected_failures={"capture": ""}), ValueError, "needs a reason"),
         (lambda: ModelCase(nn.ReLU, (X,), tolerance=1e-3), TypeError, "tolerance of case 'ReLU' must be a Tolerance"),
+        (lambda: ModelCase(nn.ReLU, (X,), dynamic_shapes="x"), TypeError, "dynamic_shapes of case 'ReLU' must be a"),
+        (lambda: Method((X,), dynamic_shapes=7), TypeError, "dynamic_shapes of a Method must be a mapping"),
+        (lambda: ranges({"x": 3}), TypeError, "value_ranges['x'] of case 'ReLU' must be a pair of integers, not int"),
+        (lambda: ranges({"x": (1,)}), TypeError, "must be a pair of integers, not (1,)"),
+        (lambda: ranges({"x": (0, 1.5)}), TypeError, "must be a pair of integers, not (0, 1.5)"),
+        (lambda: ranges({"x": (False, True)}), TypeError, "must be a pair of integers, not (False, True)"),
+        (
+            lambda: ranges({0: (0, 1)}),
+            TypeError,
+            "value_ranges[0] of case 'ReLU' must be under the name",
+        ),
+        (lambda: ranges({"x": (5, 3)}), ValueError, "value_ranges['x'] of case 'ReLU' is empty: 5 is larger than 3"),
+        (lambda: Tolerance(rtol="a"), TypeError, "rtol must be a number, not str"),
+        (lambda: Tolerance(atol=None), TypeError, "atol must be a number, not NoneType"),
         (lambda: Tolerance(rtol=-1), ValueError, "at least 0, not -1 and 0.0"),
         (lambda: Tolerance(atol=float("nan")), ValueError, "at least 0"),
         (lambda: export_case(7)(nn.ReLU), TypeError, "args of case 'ReLU'"),
@@ -58,6 +77,16 @@ def test_what_is_refused(build, error, words):
         build()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_torch_and_numpy_take_is_taken():
+    collection = torch.export.ShapesCollection()
+    for shapes in ({"input": {0: None}}, ({0: None},), [{0: None}], collection, torch.export.AdditionalInputs()):
+        assert ModelCase(nn.ReLU, (X,), dynamic_shapes=shapes).dynamic_shapes is shapes
+    bounds = np.asarray([0, 3])
+    assert ranges({"input": tuple(bounds)}).value_ranges["input"] == (0, 3)
+    assert ranges({"input": [2, 2]}).value_ranges["input"] == [2, 2]
+    assert Tolerance(np.float32(0.5), 1).atol == 1
 
 
 def test_names():
