@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import zoo
 from exportlint.checks import inference
 from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
+from exportlint.places import display_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,8 +136,16 @@ def _import(source: str) -> ModuleType:
         from exportlint import blame
 
         place = blame.place_of(error)
-        where = f" (at {Path(place.file).name}:{place.line})" if place is not None else ""
+        where = f" (at {_shown(Path(place.file))}:{place.line})" if place is not None else ""
         raise TargetError(f"{source} cannot be imported: {blame.words(error)}{where}") from error
+
+
+def _shown(file: Path) -> str:
+    """The path as reports write it; outside of the working directory from the file's package on."""
+    shown, root = Path(display_path(str(file))), file.parent
+    while (root / "__init__.py").is_file() and root.parent != root:
+        root = root.parent
+    return file.relative_to(root).as_posix() if shown.is_absolute() else shown.as_posix()
 
 
 def _import_file(path: Path) -> ModuleType:

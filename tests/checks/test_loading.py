@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -268,6 +269,17 @@ def test_files_that_cannot_be_loaded(source, text, words):
     assert str(caught.value).startswith(file)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("inside", "place"), [(True, "a/pk/__init__.py:2"), (False, "pk/__init__.py:2")])
+def test_the_place_in_a_package_names_its_folder(tmp_path, monkeypatch, inside, place):
+    (tmp_path / "a" / "pk").mkdir(parents=True)
+    (tmp_path / "a" / "pk" / "__init__.py").write_text("x = 1\nraise ValueError('no')\n")
+    (tmp_path / "a" / "pk" / "model.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path if inside else Path(__file__).parent)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(TargetError, match=rf"ValueError: no \(at {place}\)"):
+        cases_of(str(tmp_path / "a" / "pk" / "model.py"))
 
 
 def test_a_file_that_failed_is_imported_anew(source):
