@@ -57,7 +57,8 @@ def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) ->
         recorder = Recorder(wanted.workdir)
         recorder.start()
     try:
-        cases = {case.name: case for case in loading.cases_of(target)}
+        # Names were told as the channel tells them: lone surrogates are escapes.
+        cases = {case.name.encode("utf-8", "backslashreplace").decode(): case for case in loading.cases_of(target)}
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import faulthandler
 import importlib
-import json
 import logging
 import os
 import resource
@@ -106,10 +105,19 @@ def sender(channel: socket.socket, limits: Limits) -> Emit:
         try:
             line = encode(message)
         except UnicodeEncodeError:  # a lone surrogate, as in file names that are not UTF-8
-            line = json.dumps(message).encode().replace(b"\\ud", b"\\\\ud")
+            line = encode(_encodable(message))
         channel.sendall(line + b"\n")
 
     return emit
+
+
+def _encodable(value: Any) -> Any:
+    """The value with lone surrogates in its strings, and in the keys of its mappings, written as escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def run(job: Callable[[Emit], None], channel: socket.socket, output: int, limits: Limits) -> None:

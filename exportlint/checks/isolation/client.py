@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import socket
@@ -72,7 +73,7 @@ class WorkerServer:
         ours, theirs = socket.socketpair()
         with ours, tempfile.TemporaryFile() as output:
             with theirs, tempfile.TemporaryFile() as file:
-                file.write(msgspec.json.encode(request))
+                file.write(json.dumps(request).encode())  # it keeps the surrogates of what is not UTF-8
                 file.seek(0)
                 self._send(theirs, output.fileno(), file.fileno())
             watch = Watch(ours, output, limits, on_message)
@@ -111,7 +112,7 @@ class WorkerServer:
         control, theirs = socket.socketpair()
         path = [entry for entry in sys.path if entry and os.path.realpath(entry) != os.path.realpath(Path.cwd())]
         root = str(Path(__file__).resolve().parents[3])
-        command = [sys.executable, "-c", BOOT, str(theirs.fileno()), msgspec.json.encode([*path, root]).decode()]
+        command = [sys.executable, "-c", BOOT, str(theirs.fileno()), json.dumps([*path, root])]
         with theirs:
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import select
 import signal
@@ -104,7 +105,7 @@ class Server:
             for other in self.children.values():
                 other.close()
             with open(request_file, "rb") as file:
-                request = msgspec.json.decode(file.read())
+                request = json.load(file)
             os.environ.clear()
             os.environ.update(request["environment"])
             os.chdir(request["cwd"])

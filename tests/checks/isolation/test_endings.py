@@ -37,6 +37,21 @@ def test_a_job_that_ends_says_what_it_has_to_say(jobs):
     assert jobs.said == [{"said": "gr\u00fcezi \U0001f642\n"}]
 
 
+def test_lone_surrogates_arrive_as_escapes(jobs):
+    text = "raise ValueError('\\udc80') # \udc80 \U0001f642"
+    assert jobs.run("speaks", {"word": text}).how == "done"
+    assert jobs.said == [{"said": text.replace("\udc80", "\\udc80")}]
+
+
+def test_a_job_sees_surroundings_that_are_not_utf8(jobs, monkeypatch, tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    monkeypatch.setenv("ODD", os.fsdecode(b"\xff"))
+    monkeypatch.chdir(folder)
+    assert jobs.run("tells_surroundings").how == "done"
+    assert (jobs.said[0]["environment"]["ODD"], jobs.said[0]["cwd"]) == ("\\udcff", str(tmp_path / "caf\\udce9"))
+
+
 def test_messages_arrive_whole_and_in_order(jobs):
     assert jobs.run("says_much").how == "done"
     assert [message["said"] for message in jobs.said] == list(range(200))
