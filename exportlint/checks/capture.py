@@ -55,6 +55,9 @@ def run(ctx: Context) -> CheckResult:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
+        misfit = refusal.misfit_of(ctx, error)
+        if misfit is not None:
+            return _failed((misfit,))
         findings = _failure(ctx, error)
         ctx.provisional(_failed(findings))
         more, notes = explore.after_failure(ctx, findings)

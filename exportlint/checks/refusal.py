@@ -1,17 +1,39 @@
-"""What a case may ask for instead, where the export refuses its dynamic shapes."""
+"""What is wrong with the dynamic shapes of a case that the export refuses, or what it may ask for instead."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from exportlint import blame
 from exportlint.shapes.corrected import corrected
+from exportlint.shapes.misfit import REWRITE, misfit, nameless
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
+    from exportlint.findings import Finding
     from exportlint.shapes.contract import Contract
+
+
+def misfit_of(ctx: Context, error: Exception) -> Finding | None:
+    """The finding for dynamic shapes that do not fit the inputs, which no line of the model is to blame for.
+
+    Args:
+        ctx: The context of the case.
+        error: What the export raised.
+    """
+    rule, _ = blame.classify(error)
+    if ctx.dynamic_shapes is None or rule not in ("EXP603", "EXP003") or blame.place_of(error) is not None:
+        return None
+    what = misfit(ctx.build(), ctx.example(), ctx.dynamic_shapes)
+    if what is None:
+        if rule != "EXP603" or nameless(ctx.build()):
+            return None
+        what = "does not fit the inputs of the example call"
+    message = f"dynamic_shapes of case {ctx.case.name!r} {what}"
+    return blame.finding("EXP603", message, None, outcome="breaks", rewrite=REWRITE, evidence=blame.words(error))
 
 
 def what_exports(ctx: Context, contract: Contract) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ def run(name: str, ctx: WeightlessContext) -> CheckResult:
 
 
 def _capture(ctx: WeightlessContext) -> CheckResult:
-    from exportlint.checks import capture
+    from exportlint.checks import capture, refusal
     from exportlint.checks.results import RAN_NOT
 
     try:
@@ -139,7 +139,7 @@ def _capture(ctx: WeightlessContext) -> CheckResult:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        found = blame.of_failure(error, ctx.head())
+        found = refusal.misfit_of(ctx, error) or blame.of_failure(error, ctx.head())
         return CheckResult(name="capture", outcome="failed", reason=found.message, findings=(found,), notes=(NOTE,))
     return CheckResult(name="capture", outcome="passed", reason="numbers not checked", notes=(NOTE,))
 

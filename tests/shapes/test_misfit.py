@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from exportlint import ModelCase
+from exportlint.checks.runner import Options, Runner
+from exportlint.shapes.misfit import misfit
+
+X = torch.ones(2, 3)
+N = Dim("n")
+NESTED = {"a": [torch.ones(2, 3)]}
+
+
+class One(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+class Some(nn.Module):
+    def forward(self, x, n=2, d=None):
+        return x + n if d is None else x + n + d["a"][0]
+
+
+class Variadic(nn.Module):
+    def forward(self, *args):
+        return args[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "shapes", "words"),
+    [
+        (One, ((X,), {}), {"x": {7: N}}, "names dimension 7 of x, which has 2"),
+        (One, ((X,), {}), {"x": {-3: N}}, "names dimension -3 of x, which has 2"),
+        (One, ((X,), {}), {"x": {"0": N}}, "names dimension '0' of x, which has 2"),
+        (One, ((X,), {}), {"x": (N,)}, "gives 1 dimensions for x, which has 2"),
+        (One, ((X,), {}), {"x": (N, None, None)}, "gives 3 dimensions for x, which has 2"),
+        (One, ((X,), {}), {"x": "s"}, "gives 's' for x: a mapping"),
+        (One, ((X,), {}), {"x": {0: "s"}}, "gives 's' for dimension 0 of x"),
+        (One, ((X,), {}), {"zz": {0: N}}, "names 'zz', which is no input of the example call; there are: x"),
+        (One, ((X,), {}), {"x": {0: N}, "zz": None}, "names 'zz'"),
+        (One, ((X,), {}), ({0: N}, {0: N}), "has 2 entries, and the inputs are: x"),
+        (Some, ((X, 3), {}), {"x": {0: N}}, "leaves out n"),
+        (Some, ((X, 3), {}), {"x": {0: N}, "n": {0: N}}, "names dimensions of n, which is no tensor"),
+        (Some, ((X, 3), {"d": NESTED}), {"x": None, "n": None, "d": {"b": [{0: N}]}}, "names d['b'], which is no"),
+        (Some, ((X, 3), {"d": NESTED}), ({}, None, {"a": [{2: N}]}), "names dimension 2 of d['a'][0], which has 2"),
+        (Variadic, ((X, X), {}), {"args": ({2: N}, {})}, "names dimension 2 of args[0], which has 2"),
+    ],
+)
+def test_what_torch_refuses_is_told_in_the_words_of_the_case(model, inputs, shapes, words):
+    with pytest.raises(Exception, match=r"."):
+        export(model(), *inputs, dynamic_shapes=shapes)
+    assert misfit(model(), inputs, shapes).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "shapes"),
+    [
+        (One, ((X,), {}), {"x": {-1: N}}),
+        (One, ((X,), {}), {"x": {0: None, 5: None}}),
+        (One, ((X,), {}), {"x": (N, Dim.AUTO)}),
+        (One, ((X,), {}), {"x": {0: 2, 1: Dim.STATIC}}),
+        (One, ((X,), {}), [{0: N}]),
+        (One, ((X,), {}), ()),
+        (One, ((X,), {}), {}),
+        (Some, ((X, 3), {}), {"x": {0: N}, "n": Dim.DYNAMIC}),
+        (Some, ((X, 3), {"d": NESTED}), {"x": {0: N}, "n": None, "d": {"a": [{0: N}]}}),
+        (Variadic, ((X, X), {}), {"args": ({0: N}, None)}),
+    ],
+)
+def test_what_torch_takes_is_no_misfit(model, inputs, shapes):
+    export(model(), *inputs, dynamic_shapes=shapes)
+    assert misfit(model(), inputs, shapes) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "message", "source"),
+    [
+        (One, {"x": {7: N}}, "dynamic_shapes of case 'c' names dimension 7 of x, which has 2", None),
+        (One, {"zz": {0: N}}, "dynamic_shapes of case 'c' names 'zz', which is no input", None),
+        (Variadic, {"x": {0: N}}, "dynamic_shapes cannot be matched", "def forward(self, *args):"),
+    ],
+)
+def test_only_a_forward_without_names_is_blamed(model, shapes, message, source):
+    with Runner(Options(checks=("capture", "shapes"))) as runner:
+        capture, shapes_ = runner.check_object(ModelCase(model, (X,), name="c", dynamic_shapes=shapes), "t").checks
+    assert (capture.outcome, shapes_.outcome) == ("failed", "not_checked")
+    (finding,) = capture.findings
+    assert (finding.rule, finding.source) == ("EXP603", source)
+    assert finding.message.startswith(message)
