@@ -68,6 +68,20 @@ class Settings:
     died: str = ""
 
 
+def as_module(made: Any, case: str) -> torch.nn.Module:
+    """What the factory of a case made.
+
+    Raises:
+        ModelError: When it is no module.
+    """
+    from torch import nn
+
+    if not isinstance(made, nn.Module):
+        words = f"the factory of case {case!r} returned {type(made).__name__}, not an nn.Module"
+        raise ModelError("build") from TypeError(words)
+    return made
+
+
 @dataclass
 class Context:
     """One model case inside a worker.
@@ -176,11 +190,7 @@ class Context:
             model = self._made()
         except Exception as error:
             raise ModelError("build") from error
-        if not isinstance(model, nn.Module):
-            raise ModelError("build") from TypeError(
-                f"the factory of case {self.case.name!r} returned {type(model).__name__}, not an nn.Module"
-            )
-        return model
+        return as_module(model, self.case.name)
 
     def _made(self) -> Any:
         """What the factory makes; a copy of it as it was at first, where the factory returns one object every time."""
@@ -200,12 +210,14 @@ class Context:
         """Fresh copies of the arguments of the example call.
 
         Raises:
-            ModelError: When the function that makes them raises.
+            ModelError: When the function that makes them raises, or the model that they are inferred from.
         """
         if self._example is None:
             seed_everything()
             try:
                 self._example = self.case.example()
+            except ModelError:  # an example that is inferred from the model
+                raise
             except Exception as error:
                 raise ModelError("inputs") from error
         return cast("Inputs", fresh(self._example))

@@ -37,21 +37,22 @@ class Proposal:
 
 def case_of(factory: Callable[..., Any], name: str) -> ModelCase:
     """The case of a module class, or of a function that returns a module; nothing is called yet."""
-    inferred = Inferred(factory)
+    inferred = Inferred(factory, name)
     return ModelCase(factory, lambda: inferred.inputs[0], lambda: inferred.inputs[1], name=name, about=inferred.words)
 
 
 class Inferred:
     """The example call of a factory's models, found when it is first asked for."""
 
-    def __init__(self, factory: Callable[..., Any]) -> None:
-        self._factory = factory
+    def __init__(self, factory: Callable[..., Any], name: str) -> None:
+        self._factory, self._name = factory, name
 
     @property
     def inputs(self) -> Inputs:
         """Positional and keyword arguments.
 
         Raises:
+            ModelError: When the factory raises or returns no module.
             NoExampleError: When the model runs with none of the proposals.
         """
         return self._found.inputs
@@ -62,11 +63,20 @@ class Inferred:
         given = [_shown(value) for value in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
         return f"inputs inferred from {self._found.origin} and tried out: {', '.join(given) or 'none'}"
 
+    def _model(self) -> torch.nn.Module:
+        from exportlint.checks.context import ModelError, as_module
+
+        try:
+            made = self._factory()
+        except Exception as error:
+            raise ModelError("build") from error
+        return as_module(made, self._name)
+
     @functools.cached_property
     def _found(self) -> Proposal:
         tried: list[str] = []
-        for proposal in proposals(self._factory()):
-            model = self._factory()
+        for proposal in proposals(self._model()):
+            model = self._model()
             try:
                 _call(model, proposal.inputs)
             except Exception as error:

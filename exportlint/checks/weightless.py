@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
 from exportlint.checks import uncaptured
-from exportlint.checks.context import Context, ModelError, fresh, seed_everything
+from exportlint.checks.context import Context, ModelError, as_module, fresh, seed_everything
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
@@ -61,11 +61,7 @@ class WeightlessContext(Context):
                 model = self.case.model()
         except Exception as error:
             raise ModelError("build") from error
-        if not isinstance(model, nn.Module):
-            raise ModelError("build") from TypeError(
-                f"the factory of case {self.case.name!r} returned {type(model).__name__}, not an nn.Module"
-            )
-        return model
+        return as_module(model, self.case.name)
 
     def example(self) -> Inputs:
         """The arguments of the example call, as fake tensors.

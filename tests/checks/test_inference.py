@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from torch import nn
@@ -133,3 +135,22 @@ def test_a_factory_without_an_example_is_an_error_of_the_first_check_and_no_find
     assert [(check.outcome, check.reason) for check in others] == [("not_checked", "the model does not run")] * len(
         others
     )
+
+
+def no_weights():
+    raise OSError("no weights here")
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        (os.getcwd, "the factory fails: TypeError: the factory of case 'm' returned str, not an nn.Module"),
+        (no_weights, "the factory fails: OSError: no weights here"),
+    ],
+)
+def test_a_factory_that_makes_no_model_is_what_fails(factory, reason):
+    with Runner(Options(checks=("capture", "shapes"))) as runner:
+        result = runner.check_object(inference.case_of(factory, "m"), "t")
+    capture, shapes = result.checks
+    assert (capture.outcome, capture.reason) == ("errored", reason)
+    assert (shapes.outcome, shapes.reason) == ("not_checked", "the model does not run")
