@@ -15,7 +15,7 @@ import click
 from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from rich.progress import TaskID
 
@@ -65,20 +65,31 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+def output_file(name: str, suffixes: Collection[str]) -> Path:
+    """The path of a file that will be written, looked at before anything else is done.
+
+    Raises:
+        ValueError: When nothing can be written there, or its suffix is none of these.
+    """
+    path = Path(name)
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"{name}: the suffix must be one of {', '.join(suffixes)}")
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"{name}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ValueError(f"{name} is a folder")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} is no regular file")
+    return path
+
+
 def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
     from exportlint.report import FORMATS
 
-    for name in value:
-        path = Path(name)
-        if path.suffix.lower() not in FORMATS:
-            raise click.BadParameter(f"{name}: the suffix must be one of {', '.join(FORMATS)}", ctx, param)
-        if not path.resolve().parent.is_dir():
-            raise click.BadParameter(f"{name}: there is no folder {path.parent}", ctx, param)
-        if path.is_dir():
-            raise click.BadParameter(f"{name} is a folder", ctx, param)
-        if path.exists() and not path.is_file():
-            raise click.BadParameter(f"{name} is no regular file", ctx, param)
-    return tuple(Path(name) for name in value)
+    try:
+        return tuple(output_file(name, FORMATS) for name in value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
 
 
 MOST_SECONDS = 1e7

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from exportlint import zoo
-from exportlint.cli.report import MOST_SECONDS, Seconds, devices_option, names_option
+from exportlint.cli.report import MOST_SECONDS, Seconds, devices_option, names_option, output_file
 from exportlint.findings import CHECKS
 
 DEFAULT_CHECKS = ("capture", "device", "twins", "state")
@@ -38,7 +38,7 @@ def list_names(patterns: tuple[str, ...]) -> None:
 @click.argument("targets", nargs=-1, metavar="SOURCE:PATTERN...")
 @click.option("--list", "listed", type=click.Path(path_type=Path), metavar="FILE", help="Further models, one a line.")
 @click.option(
-    "--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.jsonl",
+    "--output", "-o", required=True, metavar="FILE.jsonl",
     help="One line of JSON a model is added here; models that are there already are skipped.",
 )  # fmt: skip
 @click.option("--checks", callback=names_option(CHECKS, "check", DEFAULT_CHECKS), metavar="NAMES", show_default=True,
@@ -49,33 +49,54 @@ def list_names(patterns: tuple[str, ...]) -> None:
               help="Seconds that a check may compute.")  # fmt: skip
 @click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Models checked at once.")
-def check_models(targets: tuple[str, ...], listed: Path | None, output: Path, **options: Any) -> None:
+def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **options: Any) -> None:
     """Check models one by one; a run that was stopped goes on where it was.
 
     Exit status: 0 when every model was checked, whatever was found, 2 when a name stands for nothing.
     """
     from exportlint.checks.runner import Options
-    from exportlint.zoo.run import Lines, run
+    from exportlint.zoo.run import Lines, NoModelError, run
 
     for name in ("SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.default_int_handler)
+    places: dict[str, str] = {}
     try:
-        wanted = [*targets, *_lines(listed)]
+        path = output_file(output, (".jsonl",))
+        places = {} if listed is None else _lines(listed)
+        wanted = [*targets, *places]
         if not wanted:
             raise zoo.ZooError("no model is named")
-        failed = run(wanted, Options(**options), Lines(output), lambda words: print(words, flush=True))
+        failed = run(wanted, Options(**options), Lines(path), lambda words: print(words, flush=True))
     except KeyboardInterrupt:
         sys.exit(130)
+    except NoModelError as error:
+        place = None if error.target in targets else places.get(error.target)
+        _stop(zoo.ZooError(f"{place}: {error}") if place else error)
     except (zoo.ZooError, ValueError, OSError) as error:
         _stop(error)
     sys.exit(2 if failed else 0)
 
 
-def _lines(listed: Path | None) -> list[str]:
-    if listed is None:
-        return []
-    lines = [line.partition("#")[0].strip() for line in listed.read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line]
+def _lines(listed: Path) -> dict[str, str]:
+    """The targets of a list, each with its place there.
+
+    Raises:
+        zoo.ZooError: When the file cannot be read.
+    """
+    try:
+        data = listed.read_bytes()
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise zoo.ZooError(f"{listed}:{number} is not UTF-8") from error
+    except OSError as error:
+        raise zoo.ZooError(f"{listed}: {error.strerror}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        target = line.partition("#")[0].strip()
+        if target:
+            found.setdefault(target, f"{listed}:{number}")
+    return found
 
 
 def _stop(error: Exception) -> None:

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+SAME = ("model", "settings", "versions", "error")  # records of an error that agree in these say the same
 PACKAGES = ("exportlint", "torch", "transformers", "timm", "torchvision")
+
+
+class NoModelError(zoo.ZooError):
+    """A specification stands for nothing."""
+
+    def __init__(self, target: str, words: str) -> None:
+        super().__init__(words)
+        self.target = target
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,12 @@ class Lines:
         return {r["model"] for r in alike if r.get("case") is not None}
 
     def add(self, record: Record) -> None:
-        """Write one line, in one piece."""
-        line = json.dumps(msgspec.to_builtins(record), sort_keys=True) + "\n"
+        """Write one line, in one piece; an error that the file holds already is not written again."""
+        made = msgspec.to_builtins(record)
+        if record.case is None and any(all(r.get(key) == made[key] for key in SAME) for r in self.records):
+            return
+        self.records.append(made)
+        line = json.dumps(made, sort_keys=True) + "\n"
         with self.path.open("ab", buffering=0) as file:
             file.write(line.encode())
             os.fsync(file.fileno())
@@ -103,21 +116,24 @@ def expand(runner: Runner, targets: Sequence[str]) -> list[str]:
     """The models that specifications stand for, each once.
 
     Raises:
-        zoo.ZooError: When one stands for nothing.
+        NoModelError: When one stands for nothing.
     """
     found: dict[str, None] = {}
     for target in targets:
-        if not zoo.is_specification(target):
-            raise zoo.ZooError(f"{target!r} is no model: write one of {', '.join(f'{s}:NAME' for s in zoo.SOURCES)}")
-        zoo.require(target)
-        if zoo.WILDCARDS.isdisjoint(target):
-            found[target] = None  # a worker that is asked to check it says when there is none
-            continue
         try:
-            found.update(dict.fromkeys(case.name for case in runner.list_cases(target)))
-        except LoadError as error:
-            raise zoo.ZooError(str(error)) from error
+            found.update(dict.fromkeys(_models(runner, target)))
+        except (zoo.ZooError, LoadError) as error:
+            raise NoModelError(target, str(error)) from error
     return list(found)
+
+
+def _models(runner: Runner, target: str) -> list[str]:
+    if not zoo.is_specification(target):
+        raise zoo.ZooError(f"{target!r} is no model: write one of {', '.join(f'{s}:NAME' for s in zoo.SOURCES)}")
+    zoo.require(target)
+    if zoo.WILDCARDS.isdisjoint(target):
+        return [target]  # a worker that is asked to check it says when there is none
+    return [case.name for case in runner.list_cases(target)]
 
 
 def run(targets: Sequence[str], options: Options, lines: Lines, say: Callable[[str], None]) -> int:
@@ -127,7 +143,7 @@ def run(targets: Sequence[str], options: Options, lines: Lines, say: Callable[[s
         How many could not be loaded.
 
     Raises:
-        zoo.ZooError: When a specification stands for nothing.
+        NoModelError: When a specification stands for nothing.
     """
     settings = {"checks": list(options.checks), "devices": list(options.devices), "timeout": options.timeout}
     made_with, failed = versions(), 0

@@ -38,6 +38,21 @@ def test_a_model_that_could_not_be_checked_is_tried_again(tmp_path):
     assert Lines(tmp_path / "r.jsonl").done(SETTINGS, versions()) == set()
 
 
+def test_an_error_is_written_once(tmp_path):
+    path = tmp_path / "r.jsonl"
+    for error in ("there is no model 'x'", "there is no model 'x'", "the worker server could not be started"):
+        for date in ("d", "e"):
+            Lines(path).add(Record("hf:x", 1.0, SETTINGS, versions(), date, error=error))
+    lines = Lines(path)
+    lines.add(Record("hf:y", 1.0, SETTINGS, versions(), "d", error="there is no model 'x'"))
+    lines.add(Record("hf:y", 2.0, SETTINGS, versions(), "d", error="there is no model 'x'"))
+    assert [(r["model"], r["error"]) for r in Lines(path).records] == [
+        ("hf:x", "there is no model 'x'"),
+        ("hf:x", "the worker server could not be started"),
+        ("hf:y", "there is no model 'x'"),
+    ]
+
+
 def test_a_line_that_a_killed_run_left_unfinished_is_dropped(tmp_path):
     path = tmp_path / "r.jsonl"
     Lines(path).add(record("hf:bert"))
@@ -76,12 +91,23 @@ def test_models_that_are_done_are_skipped(tmp_path, monkeypatch):
     [
         ([], "no model is named"),
         (["bert"], "'bert' is no model: write one of hf:NAME, timm:NAME, torchvision:NAME"),
-        (["hf:zzz*"], "transformers has no model that matches 'zzz*'"),
-        (["--list", "missing.txt"], "No such file or directory"),
+        (["--list", "missing.txt"], "exportlint: missing.txt: No such file or directory"),
+        (["--list", "folder"], "exportlint: folder: Is a directory"),
+        (["--list", "latin.txt"], "exportlint: latin.txt:2 is not UTF-8"),
+        (["--list", "bad.txt"], "exportlint: bad.txt:3: 'bert' is no model: write one of hf:NAME"),
+        (["--list", "none.txt"], "exportlint: none.txt:2: transformers has no model that matches 'zzz*'"),
+        (["hf:bert", "-o", "missing/z.jsonl"], "exportlint: missing/z.jsonl: there is no folder missing"),
+        (["hf:bert", "-o", "y.pdf"], "exportlint: y.pdf: the suffix must be one of .jsonl"),
+        (["hf:bert", "-o", "folder.jsonl"], "exportlint: folder.jsonl is a folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, words):
-    ran = zoo("run", *arguments, "--output", "r.jsonl", cwd=tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "latin.txt").write_bytes(b"hf:bert\nhf:\xe9\n")
+    (tmp_path / "bad.txt").write_text("# models\nhf:bert\nbert  # no source\n")
+    (tmp_path / "none.txt").write_text("hf:bert\nhf:zzz*\n")
+    ran = zoo("run", "--output", "r.jsonl", *arguments, cwd=tmp_path)
     assert ran.returncode == 2
     assert words in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
