@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import explore, refusal
 from exportlint.checks.context import ModelError, call, unchanged
-from exportlint.checks.results import RAN_NOT
+from exportlint.checks.results import RAN_NOT, REWRITES
 from exportlint.findings import CheckResult
 from exportlint.parity import subclasses, training_operators
 from exportlint.parity.compare import compare
@@ -76,12 +76,12 @@ def model_failure(error: ModelError) -> CheckResult:
     what = {"build": "the factory fails", "inputs": "the example inputs cannot be made"}.get(
         error.stage, f"the {error.stage} fails"
     )
+    rewrite = None
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
-        rule, message = "EXP002", what
-    finding = blame.finding(rule, message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
-    return CheckResult(
-        name=NAME, outcome="errored", reason=f"{what}: {blame.words(cause)}", findings=(finding,), notes=(RAN_NOT,)
-    )
+        rule, message, rewrite = "EXP002", what, REWRITES.get(error.stage)
+    place, words = blame.place_of(cause), blame.words(cause)
+    finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
+    return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), notes=(RAN_NOT,))
 
 
 def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> CheckResult:

@@ -14,13 +14,26 @@ from exportlint.joining import NAME as LINT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from exportlint.checks.context import ModelError
     from exportlint.checks.isolation.job import Ending
     from exportlint.findings import Finding, Outcome
     from exportlint.places import Place
 
 RAN_NOT = "the model does not run"
 NOT_ASKED = "not asked for"  # begins the reason of a check that only some cases ask for
+PLACED_IN_THE_CASE = frozenset({"EXP002", "EXP603"})
 MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second call"})
+# What to do about a stage that fails, where that is not about what the factory returns.
+REWRITES = {
+    "inputs": "Let the case give a tuple of positional arguments and a mapping of keyword arguments, or functions that "
+    "return them.",
+    "inputs2": "Let inputs2 be a tuple of positional arguments, a pair (args, kwargs), or a function that returns one.",
+    "second call": "Give inputs2 arguments that the model accepts in eager mode, or let the model accept them.",
+    "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",
+    "step": "Let the step return arguments that the eager model accepts after the calls before it, or None.",
+    "training": "Let the loss take what the model returns in training mode, and return a scalar that needs a gradient.",
+    "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
+}
 MOST_WORDS = 100  # last lines of a process that are kept
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
@@ -47,7 +60,38 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
 def _finding(check: str, stage: str | None, message: str, place: Place | None, words: str | None) -> Finding:
     by_check = {"capture": "EXP003", "reload": "EXP701"}
     rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
-    return blame.finding(rule, message, place, outcome="breaks", evidence=words)
+    rewrite = REWRITES.get(stage or "") if rule == "EXP002" else None
+    return blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
+
+
+def of_model_error(check: str, message: str, error: ModelError) -> CheckResult:
+    """The result of a check that needs what the model, or its case, fails to do."""
+    cause = error.__cause__ or error
+    place, words, rewrite = blame.place_of(cause), blame.words(cause), REWRITES.get(error.stage)
+    found = blame.finding("EXP002", message, place, outcome="breaks", rewrite=rewrite, evidence=words)
+    return CheckResult(name=check, outcome="errored", reason=f"{message}: {words}", findings=(found,))
+
+
+def in_file(checks: Sequence[CheckResult], source: str) -> tuple[CheckResult, ...]:
+    """The results, in which the faults of a case that no line is known of are placed in the file of the case.
+
+    Args:
+        checks: The results.
+        source: The file, or the name of the module, that holds the case; of a module no file is known.
+    """
+    if not source.endswith(".py"):
+        return tuple(checks)
+    file = places.display_path(source)
+    return tuple(
+        dataclasses.replace(
+            check,
+            findings=tuple(
+                dataclasses.replace(f, file=file) if f.file is None and f.rule in PLACED_IN_THE_CASE else f
+                for f in check.findings
+            ),
+        )
+        for check in checks
+    )
 
 
 def fatal_place(output: tuple[str, ...]) -> Place | None:

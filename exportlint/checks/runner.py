@@ -231,7 +231,8 @@ class Runner:
         else:
             with self.verdicts.only_one(case.label):
                 checks = self._check_what_is_new(run, case, self.verdicts, also)
-        marked = results.with_expectations(checks, case.expected)
+        placed = results.in_file(checks, loading.split(case.target)[0])
+        marked = results.with_expectations(placed, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
     def kept(self, case: NamedCase, *, also: tuple[str, ...] = ()) -> dict[str, CheckResult]:

@@ -22,7 +22,7 @@ from exportlint import blame
 from exportlint.checks import programs
 from exportlint.checks.case import Moment, as_inputs
 from exportlint.checks.context import ModelError, call, fresh
-from exportlint.checks.results import NOT_ASKED
+from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import buffers_differ, inputs_differ, observe
@@ -180,7 +180,8 @@ def run(ctx: Context) -> CheckResult:
         return _search(programs.of_case(ctx), case.steps, ctx)
     except ModelError as error:
         if error.stage == "step":
-            return _step_failed(error)
+            message = "the eager model fails in a step of the case, or the step's arguments cannot be made"
+            return of_model_error(NAME, message, error)
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except programs.NotExportedError as error:
         return _not_checked(f"the model is not captured{f': {error}' if str(error) else ''}")
@@ -197,13 +198,6 @@ def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -
 
 def _not_checked(reason: str) -> CheckResult:
     return CheckResult(name=NAME, outcome="not_checked", reason=reason)
-
-
-def _step_failed(error: ModelError) -> CheckResult:
-    cause = error.__cause__ or error
-    message = "the eager model fails in a step of the case, or the step's arguments cannot be made"
-    found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
-    return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 
 
 @dataclass

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame
 from exportlint.checks.context import ModelError, seed_everything, unchanged
-from exportlint.checks.results import NOT_ASKED
+from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import buffers_differ, copies
@@ -59,10 +59,8 @@ def run(ctx: Context) -> CheckResult:
         eager = _WithLoss(ctx.build(), loss)
         expected = _eager(ctx, eager)
     except ModelError as error:
-        cause = error.__cause__ or error
         message = "the model does not train: its call, its loss or the backward pass fails"
-        found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
-        return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
+        return of_model_error(NAME, message, error)
     try:
         program = _exported(ctx, loss)
     except Exception as error:

@@ -175,6 +175,7 @@ def test_a_step_that_cannot_be_made_is_the_cases_fault():
     result = steps.run(context(dataclasses.replace(memory(), steps={"go": Step(wrong)})))
     assert (result.outcome, result.findings[0].rule) == ("errored", "EXP002")
     assert result.findings[0].source.endswith("# wrong")
+    assert result.findings[0].rewrite.startswith("Let the step return arguments")
 
 
 @pytest.mark.slow

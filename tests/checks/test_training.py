@@ -84,6 +84,7 @@ def test_a_model_that_does_not_train():
     result = check(Fails)
     assert (result.outcome, result.findings[0].rule) == ("errored", "EXP002")
     assert "does not require grad" in result.reason
+    assert result.findings[0].rewrite.startswith("Let the loss take what the model returns")
 
 
 def test_it_is_asked_for_by_a_loss():

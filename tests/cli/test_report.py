@@ -284,6 +284,8 @@ case = [
     ModelCase(nn.ReLU, (X,), lambda: [1], name="kwargs_of_list"),
     ModelCase(nn.ReLU, (X, X), name="too_many_inputs"),
     ModelCase(nn.ReLU, (X,), name="inputs2_raise", inputs2=inputs_raise),
+    ModelCase(nn.ReLU, (X,), name="inputs2_too_many", inputs2=(X, X)),
+    ModelCase(nn.ReLU, (X,), name="range_of_nothing", value_ranges={"ids": (0, 3)}),
     ModelCase(Raising, (X,)),
     ModelCase(Aborting, (X,)),
     ModelCase(Leaving, (X,)),
@@ -338,6 +340,27 @@ def test_a_model_that_does_not_run(models, name):
     if rule == "EXP002":
         assert ran.check(name, "shapes")["outcome"] == "not_checked"
         assert ran.check(name, "shapes")["reason"] == RUNS_NOT
+
+
+# Check, beginning of the rewrite, and text of the line; of some only the file is known.
+REWRITES = {
+    "factory_raises": ("capture", "Make the factory return a module", "raise ValueError"),
+    "inputs_raise": ("capture", "Let the case give a tuple of positional arguments", "raise KeyError"),
+    "inputs_of_number": ("capture", "Let the case give a tuple of positional arguments", None),
+    "inputs2_raise": ("shapes", "Let inputs2 be a tuple of positional arguments", "raise KeyError"),
+    "inputs2_too_many": ("shapes", "Give inputs2 arguments that the model accepts", None),
+    "range_of_nothing": ("shapes", "Name the inputs in value_ranges", None),
+}
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_a_fault_of_the_case_has_its_rewrite_and_its_file(models, name):
+    ran, file = models
+    check, rewrite, text = REWRITES[name]
+    (finding,) = ran.check(name, check)["findings"]
+    assert (finding["rule"], finding["file"]) == ("EXP002", "models.py")
+    assert finding["rewrite"].startswith(rewrite)
+    assert finding["line"] == (line_of(file, text) if text is not None else None)
 
 
 @pytest.mark.parametrize(("name", "nth"), [("Aborting", 0), ("AbortsWhenCaptured", 1)])

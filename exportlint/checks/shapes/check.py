@@ -18,6 +18,7 @@ from exportlint import blame, places
 from exportlint.checks import uncaptured
 from exportlint.checks.context import ModelError, NotCapturedError
 from exportlint.checks.refusal import what_exports
+from exportlint.checks.results import of_model_error
 from exportlint.checks.shapes import journal, replay
 from exportlint.checks.shapes.journal import Journal
 from exportlint.checks.shapes.search import Search, space_of
@@ -59,7 +60,7 @@ def run(ctx: Context) -> CheckResult:
         subject = subject_of(ctx, contract, log, inferred=inferred and contract.dynamic)
     except (ModelError, NotCapturedError) as error:
         if isinstance(error, ModelError) and error.stage in FAULTS_OF_THE_CASE:
-            return _fault_of_the_case(error)
+            return of_model_error(NAME, FAULTS_OF_THE_CASE[error.stage], error)
         return uncaptured.result(NAME, error)
     except Exception as error:
         if blame.is_out_of_memory(error):
@@ -96,13 +97,6 @@ def _replayed(subject: Subject) -> CheckResult:
     if entry is None:
         return CheckResult(name=NAME, outcome="crashed", reason=f"the process {subject.ctx.settings.died}")
     return replay.result(NAME, subject, space_of(subject), entry, subject.ctx.settings.died)
-
-
-def _fault_of_the_case(error: ModelError) -> CheckResult:
-    cause = error.__cause__ or error
-    message = FAULTS_OF_THE_CASE[error.stage]
-    found = blame.finding("EXP002", message, blame.place_of(cause), outcome="breaks", evidence=blame.words(cause))
-    return CheckResult(name=NAME, outcome="errored", reason=f"{message}: {blame.words(cause)}", findings=(found,))
 
 
 def _not_checked(reason: str, notes: tuple[str, ...] = ()) -> CheckResult:

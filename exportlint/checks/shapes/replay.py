@@ -86,8 +86,8 @@ def _of_ending(name: str, trial: Trial, replay: Replay) -> CheckResult:
     message = f"the {replay.who} {_words(ending)} in a call inside the contract"
     place = results.fatal_place(ending.output)
     evidence = f"{trial.words}: {results.last_words(ending.output) or 'no last words'}"
-    rule = "EXP002" if replay.who == "eager model" else "EXP004"
-    finding = blame.finding(rule, message, place, outcome="breaks", evidence=evidence)
+    rule, rewrite = ("EXP002", results.REWRITES["drawn call"]) if replay.who == "eager model" else ("EXP004", None)
+    finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=evidence)
     return CheckResult(
         name=name,
         outcome="timed_out" if ending.how in ("cpu", "wall") else "crashed",
