@@ -112,6 +112,7 @@ class Context:
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
+    _written_out: Any = None
     _expected: Any = None
     _has_expected: bool = False
     _program: ExportedProgram | None = None
@@ -119,8 +120,21 @@ class Context:
 
     @property
     def dynamic_shapes(self) -> Any:
-        """The dynamic shapes that the case declares."""
-        return self.case.dynamic_shapes
+        """The dynamic shapes that the case declares; those of a `ShapesCollection` or `AdditionalInputs` written out.
+
+        Raises:
+            ModelError: When they cannot be written out.
+        """
+        declared = self.case.dynamic_shapes
+        if not hasattr(declared, "dynamic_shapes"):
+            return declared
+        if self._written_out is None:
+            model, _ = self.build(), self.example()
+            try:  # from the case's own tensors, since a collection knows no copies
+                self._written_out = declared.dynamic_shapes(model, *cast("Inputs", self._example))
+            except Exception as error:
+                raise ModelError("dynamic_shapes") from error
+        return self._written_out
 
     @property
     def tolerance(self) -> Bounds:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.export import Dim, export
+from torch.export import Dim, ShapesCollection, export
 
 from exportlint import ModelCase
 from exportlint.checks.runner import Options, Runner
@@ -90,3 +90,31 @@ def test_only_a_forward_without_names_is_blamed(model, shapes, message, source):
     (finding,) = capture.findings
     assert (finding.rule, finding.source) == ("EXP603", source)
     assert finding.message.startswith(message)
+
+
+def collected(tensor):
+    collection = ShapesCollection()
+    collection[tensor] = {0: N}
+    return collection
+
+
+@pytest.mark.parametrize("weights", ["real", "fake"])
+def test_a_collection_knows_the_tensors_of_the_case(weights):
+    case = ModelCase(One, (X,), name="c", dynamic_shapes=collected(X), weights=weights)
+    with Runner(Options(checks=("capture", "shapes", "lint"))) as runner:
+        checks = runner.check_object(case, "t").checks
+    assert {check.name: check.outcome for check in checks if check.name != "lint"} == {
+        "capture": "passed",
+        "shapes": "passed",
+    }
+    assert not any(check.findings for check in checks)
+
+
+def test_a_collection_of_other_tensors_is_the_fault_of_the_case():
+    case = ModelCase(One, (X,), name="c", dynamic_shapes=collected(torch.ones(2, 3)))
+    with Runner(Options(checks=("capture", "lint"))) as runner:
+        capture, lint = runner.check_object(case, "t").checks
+    assert (capture.outcome, lint.outcome) == ("errored", "not_checked")
+    assert "dynamic_shapes" in capture.reason
+    assert "were not found in args" in capture.reason
+    assert [(f.rule, f.source) for f in capture.findings] == [("EXP002", None)]
