@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from exportlint.checks.case import ModelCase
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.jobs import module_of
 
 MARK = "# <-"
 
@@ -341,7 +342,7 @@ def example():
 
 def check(case, name="state"):
     """The result of the check as plain data: outcome, reason, findings, notes."""
-    module = importlib.import_module(f"exportlint.checks.{name}")
+    module = importlib.import_module(module_of(name))
     result = module.run(Context(case, Settings((name,)), lambda _: None))
     findings = [(f.rule, f.severity, f.file.rpartition("/")[2], f.line, f.message) for f in result.findings]
     evidence = [f.evidence for f in result.findings if f.severity != "info"]

@@ -9,6 +9,7 @@ from device_kinds import load, model
 from forking import in_fork
 
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.jobs import module_of
 
 BODIES = {
     "hardcoded: ": ("device", "EXP201", model('return x + torch.ones(4, device="cpu")')),
@@ -30,7 +31,7 @@ def check_all(folder):
     bodies = {**BODIES, "index kept": ("device", "", WITH_INDEX)}
     results = {}
     for number, (words, (name, _, text)) in enumerate(bodies.items()):
-        module = importlib.import_module(f"exportlint.checks.{name}")
+        module = importlib.import_module(module_of(name))
         case = load(text, folder, f"named{number}")
         result = module.run(Context(case, Settings((name,)), lambda _: None))
         results[words] = [(f.rule, f.message, f.severity) for f in result.findings]
