@@ -92,6 +92,16 @@ def test_a_check_that_died(check, stage, ending, outcome, rule, reason):
     assert (results.RAN_NOT in result.notes) == (check == "capture" and stage == "build")
 
 
+def test_faults_of_a_case_are_placed_in_its_file(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    known = Finding(rule="EXP002", severity="error", message="m", file="other.py", line=3)
+    lineless = [Finding(rule=rule, severity="error", message="m") for rule in ("EXP002", "EXP603", "EXP301")]
+    check = CheckResult(name="capture", outcome="errored", findings=(known, *lineless))
+    (placed,) = results.in_file((check,), str(tmp_path / "a" / "model.py"))
+    assert [f.place for f in placed.findings] == ["other.py:3", "a/model.py", "a/model.py", "?"]
+    assert results.in_file((check,), "package.module") == (check,)
+
+
 def finding(severity):
     return Finding(rule="EXP301", severity=severity, message="m")
 

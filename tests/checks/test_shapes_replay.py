@@ -66,6 +66,7 @@ def test_a_call_that_aborts_is_replayed_and_made_smaller(model, who, rule):
     assert shapes.reason == f"the {who} is killed by SIGABRT in a call inside the contract: x of shape [6, 3] (zeros)"
     (finding,) = shapes.findings
     assert (finding.rule, finding.line) == (rule, marked(HERE, "abort"))
+    assert finding.rewrite.startswith("Let the model accept every call that") == (rule == "EXP002")
     assert "the smallest failing call: model(torch.zeros([6, 3]))" in shapes.notes
     assert "exportlint itself" not in (checks["twins"].reason or "")  # the other checks go on
 
