@@ -105,10 +105,11 @@ def _exported(whole: Context, case: ModelCase) -> dict[str, ExportedProgram]:
     """The program of each method, from one model, whose buffers they share."""
     model, found = whole.build(), {}
     for name, part in parts(case).items():
-        args, kwargs = Context(part, whole.settings, whole.announce).example()
+        own = Context(part, whole.settings, whole.announce)
+        args, kwargs = own.example()
         whole.stage(f"export of {name}")
         with torch.no_grad():
             found[name] = torch.export.export(
-                method_module(model, name), args, kwargs, dynamic_shapes=part.dynamic_shapes, strict=False
+                method_module(model, name), args, kwargs, dynamic_shapes=own.dynamic_shapes, strict=False
             )
     return found

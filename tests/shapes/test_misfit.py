@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.export import Dim, ShapesCollection, export
 
-from exportlint import ModelCase
+from exportlint import Method, ModelCase
 from exportlint.checks.runner import Options, Runner
 from exportlint.shapes.misfit import misfit
 
@@ -17,6 +17,11 @@ NESTED = {"a": [torch.ones(2, 3)]}
 class One(nn.Module):
     def forward(self, x):
         return x + 1
+
+
+class Two(One):
+    def double(self, x):
+        return x * 2
 
 
 class Some(nn.Module):
@@ -108,6 +113,14 @@ def test_a_collection_knows_the_tensors_of_the_case(weights):
         "shapes": "passed",
     }
     assert not any(check.findings for check in checks)
+
+
+def test_a_collection_of_a_method():
+    methods = {"forward": Method((X,), dynamic_shapes=collected(X)), "double": (X,)}
+    case, _ = ModelCase(Two, name="c", methods=methods).expand()
+    with Runner(Options(checks=("capture", "methods"))) as runner:
+        checks = runner.check_object(case, "t").checks
+    assert [(check.name, check.outcome) for check in checks] == [("capture", "passed"), ("methods", "passed")]
 
 
 def test_a_collection_of_other_tensors_is_the_fault_of_the_case():
