@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from exportlint.parity.observed import Observed
 
 NAME = "capture"
+FAILED_STAGES = {
+    "build": "the factory fails",
+    "inputs": "the example inputs cannot be made",
+    "dynamic_shapes": "the dynamic_shapes do not fit the example inputs",
+}
 RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
 
 
@@ -73,9 +78,7 @@ def model_failure(error: ModelError) -> CheckResult:
     if blame.is_out_of_memory(cause):
         raise MemoryError from error
     rule, message = blame.classify(cause)
-    what = {"build": "the factory fails", "inputs": "the example inputs cannot be made"}.get(
-        error.stage, f"the {error.stage} fails"
-    )
+    what = FAILED_STAGES.get(error.stage, f"the {error.stage} fails")
     rewrite = None
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
         rule, message, rewrite = "EXP002", what, REWRITES.get(error.stage)

@@ -30,6 +30,7 @@ REWRITES = {
     "inputs2": "Let inputs2 be a tuple of positional arguments, a pair (args, kwargs), or a function that returns one.",
     "second call": "Give inputs2 arguments that the model accepts in eager mode, or let the model accept them.",
     "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",
+    "dynamic_shapes": "Let dynamic_shapes be made from the tensors and the calls that the case itself gives.",
     "step": "Let the step return arguments that the eager model accepts after the calls before it, or None.",
     "training": "Let the loss take what the model returns in training mode, and return a scalar that needs a gradient.",
     "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
