@@ -4,7 +4,7 @@ VENV ?= .venv
 VENV_NEXT ?= .venv-next
 TORCH_NEXT ?= 2.14.1
 VENV_ZOO ?= .venv-zoo
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto -m "not slow"
 
 # Other Pythons that are present: the linter is installed there without torch, and tested.
 LINT_VERSIONS ?= 3.10 3.13
@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-next lint format bench zoo clean
+.PHONY: help demo test test-all test-next lint format bench zoo clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -22,10 +22,13 @@ help:  ## this list
 demo: $(VENV)/.installed-test  ## check the captioner and write readiness.html, readiness.md and readiness.json
 	$(BIN)/exportlint report fixtures/captioning --output readiness.html --output readiness.md --output readiness.json
 
-test: $(VENV)/.installed-test $(LINT_VENVS)  ## run all tests (PYTEST_ARGS="-k shapes" for some)
+test: $(VENV)/.installed-test $(LINT_VENVS)  ## run the tests but those marked slow (PYTEST_ARGS="-k shapes" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-next: $(VENV_NEXT)/.installed-test  ## run all tests with the next torch, in an environment of its own
+test-all: $(VENV)/.installed-test $(LINT_VENVS)  ## run all tests
+	$(BIN)/python -m pytest -n auto
+
+test-next: $(VENV_NEXT)/.installed-test  ## run the tests with the next torch, in an environment of its own
 	$(VENV_NEXT)/bin/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contracts
