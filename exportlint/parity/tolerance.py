@@ -23,7 +23,7 @@ FLOOR_ULPS = 4.0  # times the magnitude, whatever eager's error is
 ULPS, ULPS_OF_LOW_PRECISION = 64, 4
 LOW_PRECISION = 1e-4
 FAR_ABOVE = 1e5  # times all other values lies a sentinel
-NOISE = 0.1  # of its size is left of eager's values in float64 where they are nothing but rounding error
+NOISE = 1e-3  # of its size is left of eager's values in float64 where they are nothing but rounding error
 
 
 @dataclass(frozen=True, slots=True)
