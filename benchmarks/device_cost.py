@@ -29,6 +29,8 @@ import small_models
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from forking import in_fork
 
+from exportlint import whole_file
+
 MODELS = ("fnet", "deit", "vit", "dinov2", "bert", "gpt2", "bloom", "llama", "t5", "longt5")
 
 
@@ -103,9 +105,7 @@ def main() -> int:
     text = table(rows)
     print(text)
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.rename(options.output)
+        whole_file.write(options.output, text.encode())
     return 0
 
 

@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from device_kinds import CONTEXTS, KINDS, MARK, load, mended, within
 from forking import in_fork
 
+from exportlint import whole_file
+
 
 def verdict(name: str, context: str, folder: Path, number: int) -> str:
     """What the check says of a kind in a context."""
@@ -79,9 +81,7 @@ def main() -> int:
     text = table({context: in_fork(of_context, context, seconds=600) for context in ("plain", *CONTEXTS)})
     print(text)
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.rename(options.output)
+        whole_file.write(options.output, text.encode())
     return 0
 
 

@@ -33,6 +33,8 @@ from typing import Any
 
 import small_models
 
+from exportlint import whole_file
+
 SECONDS = 300
 EXPLAINED = """*portable*: the check is silent and the mutated model runs on fake tensors of another device, by torch's
 own rules. *missed*: the check is silent and those tensors meet a CPU tensor. *unknown*: the check is silent and the
@@ -285,9 +287,7 @@ def main() -> int:
     text = table(rows, time.monotonic() - began)
     print(text.partition("| model")[0])
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.rename(options.output)
+        whole_file.write(options.output, text.encode())
     return 0
 
 

@@ -21,6 +21,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from exportlint import whole_file
+
 FIXED_SECONDS, FACTOR = 3e-3, 1.15
 # Width and depth of a stack of linear layers, and the rows of its example.
 SIZES = {
@@ -130,9 +132,7 @@ def main() -> int:
     text = table(rows, options.calls)
     print(text)
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.rename(options.output)
+        whole_file.write(options.output, text.encode())
     return int(any(drawn > FIXED_SECONDS + FACTOR * bare for bare, drawn in rows.values()))
 
 

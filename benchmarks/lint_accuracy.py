@@ -24,6 +24,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from exportlint import whole_file
+
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "fixtures" / "cases"
 LIMIT = 20  # seconds for a case, on average
@@ -184,9 +186,7 @@ def main() -> None:
     if args.output is None:
         print(text)
         return
-    temporary = args.output.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(args.output)
+    whole_file.write(args.output, text.encode())
 
 
 if __name__ == "__main__":

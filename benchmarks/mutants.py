@@ -32,7 +32,7 @@ from torch.export import Dim, ExportedProgram
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from exportlint import ModelCase, Step
+from exportlint import ModelCase, Step, whole_file
 from exportlint.checks import steps, variants
 from exportlint.checks.context import Context, Settings, call, fresh
 from exportlint.checks.shapes import check as shapes
@@ -705,9 +705,7 @@ def main() -> int:
 def write(file: Path | None, lines: list[str]) -> None:
     """Write a result beside its place, then rename it."""
     if file is not None:
-        beside = file.with_suffix(".tmp")
-        beside.write_text("\n".join(lines) + "\n")
-        beside.replace(file)
+        whole_file.write(file, ("\n".join(lines) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from forking import in_fork
 
+from exportlint import whole_file
+
 MARK = "  # planted"
 KINDS = {
     "batch frozen": f"return y + torch.zeros(int(y.shape[0]), 1, 1){MARK}",
@@ -193,9 +195,7 @@ def main() -> int:
     text = table(verdicts, options.examples)
     print(text)
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.rename(options.output)
+        whole_file.write(options.output, text.encode())
     return 0
 
 

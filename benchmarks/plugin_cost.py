@@ -26,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from exportlint import whole_file
+
 HERE = Path(__file__).parent
 MODELS = ("bert", "gpt2", "t5", "vit", "llama", "opt", "bloom", "distilbert", "fnet", "dinov2")
 EXAMPLES = 20
@@ -224,9 +226,7 @@ def main() -> None:
     if given.output is None:
         print(page)
     else:
-        temporary = given.output.with_suffix(".tmp")
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(given.output)
+        whole_file.write(given.output, page.encode())
 
 
 if __name__ == "__main__":

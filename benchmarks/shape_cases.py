@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from exportlint import whole_file
+
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "fixtures" / "cases"
 SIZES = {"dims_specialised", "parity:dynamic_second_inputs", "export_dynamic", "nonstrict-dynamic"}
@@ -103,9 +105,7 @@ def main() -> int:
         text.append(f"| {label['file']} | {label['kind']} | {' | '.join(cells)} |")
     print("\n".join(text))
     if options.output is not None:
-        scratch = options.output.with_suffix(".tmp")
-        scratch.write_text("\n".join(text) + "\n")
-        scratch.rename(options.output)
+        whole_file.write(options.output, ("\n".join(text) + "\n").encode())
     return int(bool(alarms) or hits[EXAMPLES[-1]] < len(sized) or compared < DRAWS)
 
 

@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from exportlint import whole_file
+
 ROOT = Path(__file__).parents[1]
 TYPES = Path(__file__).with_name("transformers_types.txt")
 WORDS = {"passed": "ok", "not_checked": "-", "timed_out": "timed out"}
@@ -119,9 +121,7 @@ def main() -> None:
     types = TYPES.read_text().split() if given.types is None else [name for name in given.types.split(",") if name]
     page = table(*checked(types))
     given.output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = given.output.with_suffix(".tmp")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(given.output)
+    whole_file.write(given.output, page.encode())
 
 
 if __name__ == "__main__":

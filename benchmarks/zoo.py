@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from exportlint import whole_file
+
 FOUND = Path(__file__).parent.parent / "fixtures" / "found"
 LIST = Path(__file__).parent / "zoo_models.txt"
 HEADER = re.compile(r"^# (EXP\d+) (\S+?):\d+", re.MULTILINE)
@@ -177,9 +179,7 @@ def main() -> int:
     if options.output is None:
         print(text)
         return 0
-    scratch = options.output.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.rename(options.output)
+    whole_file.write(options.output, text.encode())
     return 0
 
 

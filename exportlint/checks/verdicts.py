@@ -19,7 +19,6 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import secrets
 import stat
 import sys
 import sysconfig
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from exportlint import whole_file
 from exportlint._version import __version__
 from exportlint.checks.dependencies import BASE
 from exportlint.findings import SCHEMA_VERSION, CheckResult
@@ -219,13 +219,7 @@ def _of_variable(name: str) -> str:
 
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    whole_file.write(file, content)
 
 
 @functools.cache

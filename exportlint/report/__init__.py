@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from exportlint import whole_file
 from exportlint.report import html_file, json_file, markdown
 
 if TYPE_CHECKING:
@@ -44,15 +44,7 @@ def write(readiness: Readiness, path: Path) -> None:
         raise IsADirectoryError(f"{path}: is a folder")
     if place.exists() and not place.is_file():  # the move would put the report in the place of a device or a pipe
         raise OSError(f"{path}: is no regular file")
-    # Not tempfile: its files are readable by their owner only, and so would the report be.
-    temporary = place.with_name(f".exportlint-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-        temporary.replace(place)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    whole_file.write(place, content)
 
 
 def read(path: Path) -> Readiness:
