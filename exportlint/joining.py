@@ -58,7 +58,10 @@ def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised:
         seen = [(check, finding) for check, finding in observed if same_place(prediction, finding)]
         hit |= {id(finding) for _, finding in seen}
         verdict, evidence = _verdict(prediction, seen, checks, exercised)
-        predictions.append(dataclasses.replace(prediction, verdict=verdict, evidence=evidence))
+        # The user cannot edit the line, and no check of this case could have seen whether it matters.
+        severity = "info" if prediction.library and verdict == "not_exercised" else prediction.severity
+        joined = dataclasses.replace(prediction, verdict=verdict, evidence=evidence, severity=severity)
+        predictions.append(joined)
     return (*(_marked(check, hit) for check in checks), _lint_result(predictions, exercised))
 
 

@@ -107,6 +107,12 @@ def test_lint_is_red_for_predictions_that_count(prediction, outcome):
     assert lint.red == (outcome == "failed")
 
 
+@pytest.mark.parametrize(("library", "line", "severity"), [(True, 7, "info"), (True, 5, "error"), (False, 7, "error")])
+def test_a_library_s_line_that_is_not_exercised_is_information(library, line, severity):
+    *_, lint = join([check("capture", "passed")], [finding(line=line, library=library)], ran(5))
+    assert [found.severity for found in lint.findings] == [severity]
+
+
 def test_a_refuted_prediction_does_not_fail_the_run():
     *_, lint = join([check("capture", "passed")], [finding()], ran(5))
     assert lint.outcome == "passed"
