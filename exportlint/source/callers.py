@@ -1,6 +1,8 @@
-"""Which files of a project may reach a file: those that import from it, and those that import from these.
+"""Which files of a project may lead a model into a file: those that import from it, and those that import from these.
 
-Imports are found by their text, since a whole package is looked through before one file of it is linted.
+Imports are found by their text, since a whole package is looked through before one file of it is linted. Of a helper
+that hundreds of models share, the nearest callers are followed and a spread of the farthest: what the others would add
+is not worth minutes, and which ones are followed depends on nothing but the project.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ _ASSIGNS = re.compile(r"^[ \t]{0,4}(\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE
 _COMMENT = re.compile(r"#[^\n]*")
 _WORD = re.compile(r"\w+")
 _GENERATED = re.compile(r"generated (?:automatically )?from (?:[\w./]*/)?(\w+\.py)")
+_MODEL = re.compile(r"^[ \t]+(?:async )?def forward\b|^def build\b", re.MULTILINE)
+_DERIVES = re.compile(r"^[ \t]*class[ \t]+\w+[ \t]*\(", re.MULTILINE)
 _HEAD = 1500
+_STEPS = 3  # imports between a model and a helper that it is followed through
+_FOLLOWED = 32  # callers of one file that are run for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,9 @@ class Callers:
     _roots: dict[str, _Graph] = field(default_factory=dict)
 
     def of(self, path: Path) -> list[Path]:
-        """The files, other than this one, from which a call may lead into the file; in the order of their paths."""
+        """The files with models, other than this one, that are followed into the file; in the order of their paths."""
         real = Path(os.path.realpath(path))
-        return [Path(p) for p in self._around(real).closure(str(real))]
+        return [Path(p) for p in self._around(real).callers(str(real))]
 
     def _around(self, path: Path) -> _Graph:
         root = _root(path)
@@ -65,23 +71,30 @@ class _Graph:
     imports: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # by path
     defines: dict[str, frozenset[str]] = field(default_factory=dict)  # by path
     handing: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # what those that hand on names use of them
+    models: set[str] = field(default_factory=set)  # paths of those with a model of their own
+    heirs: set[str] = field(default_factory=set)  # paths of those with classes that may inherit one
     importers: dict[str, set[str]] | None = None
 
-    def closure(self, path: str) -> list[str]:
+    def callers(self, path: str) -> list[str]:
+        """Files with models that lead into a file, the nearest first; not through other models, which speak for it."""
+        found: list[str] = []
+        seen, ring = {path}, [path]
+        for _ in range(_STEPS):
+            ring = sorted({i for each in ring for i in self._importing().get(each, ())} - seen)
+            seen.update(ring)
+            for kind in (self.models, self.heirs):
+                found += _spread([each for each in ring if each in kind], _FOLLOWED - len(found))
+            ring = [each for each in ring if each not in self.models]
+        return sorted(found)
+
+    def _importing(self) -> dict[str, set[str]]:
         if self.importers is None:
             self.importers = defaultdict(set)
             for importer, imports in self.imports.items():
                 for each in self.handing.get(importer, imports):
                     for target in self.targets(each.origin, each.name, set()):
                         self.importers[target].add(importer)
-        found: set[str] = set()
-        waiting = [path]
-        while waiting:
-            for importer in self.importers.get(waiting.pop(), ()):
-                if importer not in found:
-                    found.add(importer)
-                    waiting.append(importer)
-        return sorted(found - {path})
+        return self.importers
 
     def targets(self, origin: str, name: str, seen: set[tuple[str, str]]) -> Iterator[str]:
         """The files that may define what an import brings, re-exports followed."""
@@ -149,6 +162,10 @@ def _graph(root: Path, package: str) -> _Graph:
         except UnreadableError:
             graph.imports[str(path)], graph.defines[str(path)] = (), frozenset()
             continue
+        if _MODEL.search(text):
+            graph.models.add(str(path))
+        elif _DERIVES.search(text):
+            graph.heirs.add(str(path))
         defined = _DEFINES.findall(text)
         graph.defines[str(path)] = frozenset([*defined, *_ASSIGNS.findall(text)])
         package = dotted if parts[-1] == "__init__" else dotted.rpartition(".")[0]
@@ -156,6 +173,13 @@ def _graph(root: Path, package: str) -> _Graph:
         if parts[-1] == "__init__":
             graph.handing[str(path)] = _used(graph.imports[str(path)], text) if defined else ()
     return graph
+
+
+def _spread(paths: list[str], most: int) -> list[str]:
+    """At most so many of the paths, evenly spaced."""
+    if len(paths) <= most:
+        return paths
+    return [paths[i * len(paths) // most] for i in range(most)]
 
 
 def _used(imports: tuple[_Import, ...], text: str) -> tuple[_Import, ...]:

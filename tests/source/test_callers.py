@@ -11,18 +11,21 @@ from exportlint.source.callers import Callers, Generated
 if TYPE_CHECKING:
     from pathlib import Path
 
+NET = "\n\nclass Net(Module):\n    def forward(self, x):\n        "
 FILES = {
     "pkg/__init__.py": "from .layers import *\nfrom .unused import thing\n",
     "pkg/layers/__init__.py": "from .norm import Norm, scale as rescale\n",
     "pkg/layers/norm.py": "class Norm:\n    pass\n\ndef scale(x):\n    return x\n",
     "pkg/unused.py": "def thing():\n    pass\n",
-    "pkg/direct.py": "from pkg.layers.norm import (\n    Norm,  # a comment, with a comma\n)\n\ndef f():\n    Norm()\n",
+    "pkg/direct.py": f"from pkg.layers.norm import (\n    Norm,  # a comment, with a comma\n){NET}Norm()\n",
     "pkg/renamed.py": "from .layers import rescale\n\ndef g(x):\n    return rescale(x)\n",
-    "pkg/starred.py": "from . import *\n\ndef h(x):\n    return Norm()(x)\n",
-    "pkg/whole.py": "import pkg.layers.norm as norm\n\ndef k(x):\n    return norm.scale(x)\n",
-    "pkg/further.py": "from .renamed import g\n\ndef m(x):\n    return g(x)\n",
-    "pkg/other.py": "from .unused import thing\n\ndef n():\n    thing()\n",
-    "train.py": "from pkg import Norm\n\ndef main():\n    Norm()\n",
+    "pkg/starred.py": f"from . import *{NET}return Norm()(x)\n",
+    "pkg/whole.py": f"import pkg.layers.norm as norm{NET}return norm.scale(x)\n",
+    "pkg/further.py": f"from .renamed import g{NET}return g(x)\n",
+    "pkg/above.py": f"from .further import Net{NET}return Net()(x)\n",
+    "pkg/heir.py": "from .renamed import g\nfrom elsewhere import Net\n\nclass Deep(Net):\n    depth = 3\n",
+    "pkg/other.py": f"from .unused import thing{NET}thing()\n",
+    "train.py": "from pkg import Norm\n\ndef build():\n    Norm()\n",
 }
 
 
@@ -40,7 +43,22 @@ def names(root: Path, file: str) -> list[str]:
 
 def test_imports_of_every_kind_are_followed_through_re_exports(project: Path) -> None:
     found = names(project, "pkg/layers/norm.py")
-    assert found == ["pkg/direct.py", "pkg/further.py", "pkg/renamed.py", "pkg/starred.py", "pkg/whole.py", "train.py"]
+    assert found == ["pkg/direct.py", "pkg/further.py", "pkg/heir.py", "pkg/starred.py", "pkg/whole.py", "train.py"]
+
+
+def test_a_model_speaks_for_what_it_calls_so_those_above_it_are_not_followed(project: Path) -> None:
+    assert "pkg/above.py" not in names(project, "pkg/renamed.py")
+    assert names(project, "pkg/further.py") == ["pkg/above.py"]
+
+
+def test_of_hundreds_of_callers_a_spread_is_followed_whatever_file_is_asked_for_first(project: Path) -> None:
+    for i in range(300):
+        (project / "pkg" / f"net{i:03}.py").write_text(f"from .renamed import g{NET}return g(x)\n", encoding="utf-8")
+    found = names(project, "pkg/renamed.py")
+    assert len(found) == 32
+    assert found[0] < "pkg/net010.py"
+    assert found[-1] > "pkg/net280.py"
+    assert names(project, "pkg/renamed.py") == found
 
 
 def test_a_file_that_only_hands_names_on_calls_nothing(project: Path) -> None:
