@@ -40,7 +40,7 @@ _REFUSING_0_DIM = frozenset(
 )
 
 
-# Arguments and results that stay on the CPU, by position: lengths, sizes of the steps, split points.
+# Arguments and results that are on the CPU, by position: lengths, sizes of the steps, split points.
 _HOST_ARGUMENTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1, "tensor_split": 1}
 _LAYOUTS = (torch.strided, torch.sparse_coo)
 _HOST_RESULTS = {"_pack_padded_sequence": 1}
@@ -60,7 +60,7 @@ class UnsupportedOperatorError(NotImplementedError):
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An operator that met tensors of both devices.
+    """An operator that met something that is on the wrong device, mostly tensors of both devices.
 
     Attributes:
         operator: The operator, such as ``aten::add.Tensor``.
@@ -68,7 +68,8 @@ class Mismatch:
         dtype: Dtype of the CPU tensor, such as ``float32``.
         place: The innermost line that is the user's.
         origin: Where the CPU tensor came from, as far as the caller of `policy` can tell.
-        generator: Whether it was a generator of the CPU and no tensor; the shape and the dtype are empty then.
+        kind: ``tensor``; ``generator`` for a generator of the CPU, and ``host argument NAME`` for a tensor of the
+            second device that has to be on the CPU. The shape and the dtype are empty for both.
     """
 
     operator: str
@@ -76,7 +77,7 @@ class Mismatch:
     dtype: str
     place: Place | None
     origin: object | None
-    generator: bool = False
+    kind: str = "tensor"
 
 
 class _Policy:
@@ -220,6 +221,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
     there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
     _look_for_mixed(func, base, args, leaves, seconds)
+    _look_for_host_argument(func, base, args)
     if there:
         _look_for_generator(func, leaves)
     raw_args, raw_kwargs = pytree.tree_unflatten([_raw(leaf) for leaf in leaves], spec)
@@ -255,14 +257,24 @@ def _look_for_mixed(func: Any, base: str, args: tuple[Any, ...], leaves: list[An
 
 def _look_for_generator(func: Any, leaves: list[Any]) -> None:
     """A generator of the CPU that is to draw numbers on the second device, which CUDA refuses."""
-    if not any(isinstance(leaf, torch.Generator) and hooks.draws_on_cpu(leaf) for leaf in leaves):
-        return
+    if any(isinstance(leaf, torch.Generator) and hooks.draws_on_cpu(leaf) for leaf in leaves):
+        words = f"Expected a '{hooks.NAME}' device type for generator but found 'cpu' (when computing {func.name()})"
+        _misplaced(func.name(), "generator", words)
+
+
+def _look_for_host_argument(func: Any, base: str, args: tuple[Any, ...]) -> None:
+    """A tensor of the second device that has to be on the CPU: the kernel asks where it is, and is given the CPU's."""
+    at = _HOST_ARGUMENTS.get(base)
+    if at is not None and isinstance(args[at], SecondTensor):
+        name = func._schema.arguments[at].name
+        words = f"'{name}' of {func.name()} has to be on the CPU, but it is on {second_device()}"
+        _misplaced(func.name(), f"host argument {name}", words)
+
+
+def _misplaced(operator: str, kind: str, words: str) -> None:
     if _policy.record is None:
-        raise DeviceMismatchError(
-            f"Expected a '{hooks.NAME}' device type for generator but found 'cpu' (when computing {func.name()})"
-        )
-    place = places.caller(sys._getframe(1))
-    _policy.record.append(Mismatch(func.name(), (), "", place, None, generator=True))
+        raise DeviceMismatchError(words)
+    _policy.record.append(Mismatch(operator, (), "", places.caller(sys._getframe(1)), None, kind))
 
 
 def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor) -> bool:

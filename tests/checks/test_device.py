@@ -22,6 +22,7 @@ def check(case):
         "outcome": result.outcome,
         "reason": result.reason,
         "findings": findings,
+        "evidence": [finding.evidence for finding in result.findings],
         "notes": result.notes,
         "stages": stages,
     }
@@ -127,6 +128,32 @@ def test_a_generator_of_the_cpu_is_named_where_it_is_used(tmp_path):
     ]  # fmt: skip
     text = text.replace("Generator()", "Generator(x.device)")
     assert alarms(in_fork(lambda: check(load(text, tmp_path, "generator_there")))) == []
+
+
+PACKED = "n = torch.full((2,), 3, dtype=torch.int64, device=x.device)\n"
+PACK = PACKED + "return nn.utils.rnn.pack_padded_sequence(x[..., None], n{}, batch_first=True).data"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (PACK, "`lengths` of aten::_pack_padded_sequence"),
+        (PACK.replace(", batch_first", ", enforce_sorted=False, batch_first"), "`lengths` of aten::_pack_padded"),
+        (
+            PACKED + "return torch.tensor_split(x, (n // 3).cumsum(0){}, dim=1)[0]",
+            "expected tensor_indices_or_sections",
+        ),
+        (PACKED + "return nn.utils.rnn.PackedSequence(x[:1], (n[:1] // 3){}).data", "batch_sizes should always be on"),
+    ],
+)
+def test_what_has_to_be_on_the_cpu_and_follows_the_inputs(tmp_path, body, words):
+    """CUDA refuses it, so does the second device; whether the model can be captured is another matter."""
+    result = in_fork(lambda: check(load(model(body.format("")), tmp_path, "follows_too_far")))
+    assert [(rule, severity, line) for rule, severity, _, line, _ in alarms(result)] == [("EXP002", "warning", 9)]
+    assert result["outcome"] == "failed"
+    assert words in result["evidence"][0]
+    result = in_fork(lambda: check(load(model(body.format(".cpu()")), tmp_path, "stays_on_the_cpu")))
+    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == []
 
 
 SCRIPTED = (

@@ -196,6 +196,27 @@ def test_packed_sequences_keep_their_lengths_on_the_cpu():
     same(Packed().eval(), torch.randn(2, 5, 3), torch.tensor([3, 5]), atol=1e-6)
 
 
+@in_fork_on_second
+def test_lengths_and_split_points_that_are_not_on_the_cpu_are_refused():
+    """As on CUDA; the kernels ask where they are, and are given the CPU tensors that hold the numbers."""
+    from exportlint.devices import DeviceMismatchError, policy
+
+    steps, lengths = on_second(torch.randn(2, 5, 3), torch.tensor([5, 3]))
+    pack = torch.nn.utils.rnn.pack_padded_sequence
+    with pytest.raises(DeviceMismatchError, match="'lengths' of aten::_pack_padded_sequence has to be on the CPU, but"):
+        pack(steps, lengths, batch_first=True)
+    with pytest.raises(RuntimeError, match="1D CPU int64 tensor"):
+        torch._VF._pad_packed_sequence(steps[0], lengths, True, 0.0, 5)
+    with pytest.raises(RuntimeError, match="to be on cpu"):
+        torch.tensor_split(steps, lengths, dim=1)
+    with policy("record") as found:
+        packed = pack(steps, lengths, batch_first=True)
+    assert packed.batch_sizes.tolist() == [2, 2, 2, 1, 1]
+    assert [(m.operator, m.kind, m.place.file) for m in found] == [
+        ("aten::_pack_padded_sequence", "host argument lengths", __file__)
+    ]
+
+
 class Attention(nn.Module):
     def forward(self, x):
         return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -294,7 +315,7 @@ def test_a_generator_of_the_cpu_draws_no_numbers_there():
         torch.randn(2, device=device, generator=torch.Generator())
     with policy("record") as found:
         torch.zeros(2, device=device).uniform_(generator=torch.Generator())
-    assert [(m.operator, m.generator, m.place.file) for m in found] == [("aten::uniform_", True, __file__)]
+    assert [(m.operator, m.kind, m.place.file) for m in found] == [("aten::uniform_", "generator", __file__)]
     assert torch.randn(2, generator=torch.Generator()).device.type == "cpu"
 
 

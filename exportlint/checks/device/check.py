@@ -15,6 +15,7 @@ A tensor that stayed on the CPU and may, since it is 0-dim or an index, is porta
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 MOST_BAKED = 20
+# What torch says of arguments that it takes from the CPU alone.
+ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
 
 
 def run(ctx: Context) -> CheckResult:
@@ -232,8 +235,11 @@ def _fill_caches(ctx: Context) -> None:
 
 
 def _stayed(mismatch: Mismatch) -> Finding:
-    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it; or for a generator."""
-    if mismatch.generator:
+    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it; or for what else is wrong."""
+    host = mismatch.kind.partition("host argument ")[2]
+    if host:
+        return _has_to_be_on_the_cpu(mismatch.place, f"`{host}` of {mismatch.operator} was on the second device")
+    if mismatch.kind == "generator":
         message = "a generator of the CPU is to draw numbers for a tensor that follows the inputs"
         evidence = f"{mismatch.operator} was given a generator of the CPU on the second device"
         return blame.finding("EXP202", message, mismatch.place, outcome="unportable", evidence=evidence)
@@ -243,6 +249,12 @@ def _stayed(mismatch: Mismatch) -> Finding:
     if used is not None and used != place:
         evidence += f" at {display_path(used.file)}:{used.line}"
     return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
+
+
+def _has_to_be_on_the_cpu(place: Place | None, evidence: str) -> Finding:
+    message = "a tensor that follows the inputs to a device is handed to what takes tensors of the CPU alone"
+    rewrite = "Hand it over with `.cpu()`."
+    return blame.finding("EXP002", message, place, outcome="unportable", rewrite=rewrite, evidence=evidence)
 
 
 def _lost_indices(report: Report, provenance: Provenance) -> None:
@@ -266,6 +278,9 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
         report.add(
             blame.finding("EXP401", message, blame.place_of(error), outcome="unportable", evidence=blame.words(error))
         )
+        return
+    if ON_THE_CPU.search(str(error)) and blame.place_of(error) is not None:
+        report.add(_has_to_be_on_the_cpu(blame.place_of(error), blame.words(error)))
         return
     if origin is not None:  # torch itself looked at the devices before it called an operator
         rule, message, place = blame_origin(origin, blame.place_of(error))
