@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import small_models
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from forking import in_fork
 
@@ -43,10 +41,11 @@ def measure(kind: str) -> dict[str, float]:
     from exportlint.checks.context import Context, Settings
     from exportlint.checks.device import check as device
     from exportlint.devices import second_device
+    from exportlint.zoo import hf
 
     torch.set_num_threads(1)
-    kwargs = small_models.inputs(small_models.build(kind))
-    case = ModelCase(functools.partial(small_models.build, kind), kwargs=kwargs, name=kind)
+    kwargs = hf.example(kind)
+    case = ModelCase(functools.partial(hf.model, kind), kwargs=kwargs, name=kind)
     context = functools.partial(Context, case, Settings(("device",)), lambda _: None)
     context().export(None)  # imports
     began = time.process_time()

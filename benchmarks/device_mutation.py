@@ -31,11 +31,21 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import small_models
-
 from exportlint import whole_file
+from exportlint.zoo import hf
 
 SECONDS = 300
+# Model types of which a seed chooses.
+TYPES = (
+    *("bert", "gpt2", "llama", "t5", "vit", "bart", "opt", "gpt_neox", "gptj", "mistral", "qwen2"),
+    *("qwen3", "phi3", "gemma", "gemma2", "olmo2", "bloom", "mpt", "codegen", "biogpt", "deberta"),
+    *("deberta-v2", "distilbert", "roberta", "electra", "albert", "mobilebert", "roformer", "mbart"),
+    *("m2m_100", "pegasus", "blenderbot", "marian", "umt5", "longt5", "convbert", "mpnet", "xlm"),
+    *("flaubert", "ctrl", "openai-gpt", "cohere", "glm", "persimmon", "stablelm", "starcoder2", "granite"),
+    *("clip", "siglip", "beit", "deit", "dinov2", "whisper", "wav2vec2", "hubert", "fnet"),
+    *("nystromformer", "roc_bert", "ernie", "modernbert", "rwkv", "big_bird", "layoutlm", "canine"),
+    *("luke", "xglm", "plbart"),
+)
 EXPLAINED = """*portable*: the check is silent and the mutated model runs on fake tensors of another device, by torch's
 own rules. *missed*: the check is silent and those tensors meet a CPU tensor. *unknown*: the check is silent and the
 fake tensors cannot run the model."""
@@ -104,9 +114,9 @@ def reached(kind: str) -> list[list[Any]]:
                     dims[key] = max(dims.get(key, 0), result.dim())
             return result
 
-    model = small_models.build(kind)
+    model, kwargs = hf.model(kind), hf.example(kind)
     with torch.no_grad(), Watch():
-        model(**small_models.inputs(model))
+        model(**kwargs)
     return [[file, line, dim] for (file, line), dim in dims.items() if line in calls_with_device(file)]
 
 
@@ -148,12 +158,9 @@ def try_site(kind: str, site: Site) -> dict[str, Any]:
     from exportlint.checks.context import Context, Settings
     from exportlint.checks.device import check as device
 
-    def example() -> dict[str, Any]:
-        return small_models.inputs(small_models.build(kind))
-
     began = time.monotonic()
-    small_models.build(kind)  # imports the code that is to be mutated
-    case = ModelCase(functools.partial(small_models.build, kind), kwargs=example, name=kind)
+    kwargs = hf.example(kind)  # imports the code that is to be mutated
+    case = ModelCase(functools.partial(hf.model, kind), kwargs=kwargs, name=kind)
     with without_device(site):
         result = device.run(Context(case, Settings(("device",)), lambda _: None))
         alarms = [f for f in result.findings if f.severity != "info"]
@@ -177,9 +184,8 @@ def on_fake_tensors(kind: str) -> str:
     from exportlint.devices import second_device
     from exportlint.devices.twin import fake_module
 
-    model = small_models.build(kind).requires_grad_(False)
-    kwargs = small_models.inputs(model)
-    ((), kwargs), mode = fake_module(model, ((), kwargs), second_device())
+    model = hf.model(kind).requires_grad_(False)
+    ((), kwargs), mode = fake_module(model, ((), hf.example(kind)), second_device())
     try:
         with torch.no_grad(), mode:
             model(**kwargs)
@@ -214,7 +220,7 @@ def in_child(function: Any, *args: Any) -> Any:
 def choose(count: int, models: int, seed: int) -> list[tuple[str, Site]]:
     """Sites of models in turn; lines of shared files that were chosen for another model come last."""
     rng = random.Random(seed)
-    kinds = list(small_models.TYPES)
+    kinds = list(TYPES)
     rng.shuffle(kinds)
     by_model: dict[str, list[Site]] = {}
     for kind in kinds:

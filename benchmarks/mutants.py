@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import small_models
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from torch import nn
@@ -42,6 +41,7 @@ from exportlint.parity import tolerance
 from exportlint.parity.reference import Reference, in_double, widened
 from exportlint.shapes import strategies
 from exportlint.torch_hooks.guards import GuardLog
+from exportlint.zoo import hf, hf_inputs
 
 aten = torch.ops.aten
 SEED = 7
@@ -99,9 +99,11 @@ def case_of(kind: str) -> ModelCase:
 
         torch.manual_seed(0)
         return ModelCase(Memory().eval(), (torch.randn(2, 16),), name=kind, steps={"go": Step(drawn)})
-    model = resnet() if kind == "resnet" else small_models.build(kind)
+    model = resnet() if kind == "resnet" else hf.model(kind)
     images = {"pixel_values": torch.linspace(-1, 1, 2 * 3 * 32 * 32).view(2, 3, 32, 32)}
-    arguments = images if kind == "resnet" else small_models.inputs(model)
+    arguments = images if kind == "resnet" else hf_inputs.example(model)
+    if "attention_mask" in arguments:
+        arguments["attention_mask"][1, -2:] = 0  # where nothing is masked, a mask that is ignored is no fault
     return ModelCase(model, (), arguments, name=kind, dynamic_shapes={n: DYNAMIC[n] for n in arguments})
 
 

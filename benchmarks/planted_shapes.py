@@ -56,17 +56,17 @@ MODELS = (
 )
 TEXT = """
 import torch
-from small_models import build as small
 from torch import nn
 from torch.export import Dim
 
 from exportlint import ModelCase
+from exportlint.zoo import hf
 
 
 class Wrapper(nn.Module):
     def __init__(self):
         super().__init__()
-        self.model = small({kind!r})
+        self.model = hf.model({kind!r})
         self.table = torch.ones(1, 16, 1)
 
     def forward(self, ids):

@@ -28,24 +28,22 @@ from pathlib import Path
 
 from exportlint import whole_file
 
-HERE = Path(__file__).parent
 MODELS = ("bert", "gpt2", "t5", "vit", "llama", "opt", "bloom", "distilbert", "fnet", "dinov2")
 EXAMPLES = 20
 HELPS = 11
 
 CASES = """
-import functools, sys
-sys.path.insert(0, {here!r})
-import small_models
+import functools
 from exportlint import ModelCase
+from exportlint.zoo import hf
 
 def arguments(kind, number):
-    kwargs = small_models.inputs(small_models.build(kind))
+    kwargs = hf.example(kind)
     return {{name: tensor[:1].repeat(number, *[1] * (tensor.dim() - 1)) for name, tensor in kwargs.items()}}
 
 def case(kind):
     return ModelCase(
-        functools.partial(small_models.build, kind), kwargs=functools.partial(arguments, kind, 2), name=kind,
+        functools.partial(hf.model, kind), kwargs=functools.partial(arguments, kind, 2), name=kind,
         inputs2=functools.partial(arguments, kind, 5),
     )
 
@@ -146,7 +144,7 @@ def overhead(models: list[str]) -> list[str]:
     """The overhead over bare calls."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        filled = {"here": str(HERE), "models": models, "examples": EXAMPLES}
+        filled = {"models": models, "examples": EXAMPLES}
         (folder / "bare.py").write_text(BARE.format(**filled))
         (folder / "test_suite.py").write_text(SUITE.format(**filled))
         bare, _, said = cpu([sys.executable, "bare.py"], folder)
