@@ -58,6 +58,7 @@ class Method:
         kwargs: Keyword arguments of an example call.
         dynamic_shapes: As for `ModelCase`.
         inputs2: As for `ModelCase`.
+        more_inputs: As for `ModelCase`.
 
     Raises:
         TypeError: When `dynamic_shapes` is of the wrong kind.
@@ -67,6 +68,7 @@ class Method:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     dynamic_shapes: Any = None
     inputs2: Any = None
+    more_inputs: Any = ()
 
     def __post_init__(self) -> None:
         if not _are_dynamic_shapes(self.dynamic_shapes):
@@ -121,6 +123,8 @@ class ModelCase:
             has other sizes: dimensions that vary are then taken as dynamic by the check ``shapes``.
         inputs2: A second valid call with other sizes or values: a tuple of positional arguments, a pair
             ``(args, kwargs)`` with a dict as its second item, or a function that returns one of them.
+        more_inputs: Further valid calls, each written as `inputs2`, or a function that returns them; a dimension that
+            varies between any two of the calls is dynamic.
         methods: Methods to export, by name; each becomes a case ``name.method`` and ``forward`` is left out unless
             it is one of them. A value is a `Method`, or the tuple of positional arguments of an example call.
         value_ranges: Smallest and largest value, both included, that an integer input may take, by the name of the
@@ -152,6 +156,7 @@ class ModelCase:
     name: str = field(default="", kw_only=True)
     dynamic_shapes: Any = field(default=None, kw_only=True)
     inputs2: Any = field(default=None, kw_only=True)
+    more_inputs: Any = field(default=(), kw_only=True)
     methods: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     value_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
     expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -177,6 +182,7 @@ class ModelCase:
         wanted: dict[str, tuple[bool, str]] = {
             "args": (callable(self.args) or isinstance(self.args, (tuple, list)), "a tuple or a function"),
             "kwargs": (callable(self.kwargs) or isinstance(self.kwargs, Mapping), "a mapping or a function"),
+            "more_inputs": (callable(self.more_inputs) or _are_calls(self.more_inputs), "a list of calls"),
             "dynamic_shapes": (_are_dynamic_shapes(self.dynamic_shapes), "a mapping, a tuple or a list"),
             "methods": (isinstance(self.methods, Mapping), "a mapping"),
             "value_ranges": (isinstance(self.value_ranges, Mapping), "a mapping"),
@@ -242,16 +248,21 @@ class ModelCase:
             return (), {**args, **kwargs}
         return _as_call(args, kwargs, f"args of case {self.name!r}")
 
-    def second_example(self) -> Inputs | None:
-        """The second valid call, or ``None``; keyword arguments of the first are kept where it names none.
+    def further_examples(self) -> tuple[Inputs, ...]:
+        """The second valid call and those after it; keyword arguments of the first are kept where one names none.
 
         Raises:
-            TypeError: When `inputs2` is not a tuple of arguments or a pair ``(args, kwargs)``.
+            TypeError: When one of them is not a tuple of arguments or a pair ``(args, kwargs)``.
         """
-        inputs = self.inputs2() if callable(self.inputs2) else self.inputs2
-        if inputs is None:
-            return None
-        return as_inputs(inputs, f"inputs2 of case {self.name!r}", lambda: self.example()[1])
+        second = self.inputs2() if callable(self.inputs2) else self.inputs2
+        more = self.more_inputs() if callable(self.more_inputs) else self.more_inputs
+        if not _are_calls(more):
+            raise TypeError(f"more_inputs of case {self.name!r} must be a list of calls, not {type(more).__name__}")
+        named = [] if second is None else [("inputs2", second)]
+        named += [(f"more_inputs[{i}]", inputs) for i, inputs in enumerate(more)]
+        return tuple(
+            as_inputs(inputs, f"{name} of case {self.name!r}", lambda: self.example()[1]) for name, inputs in named
+        )
 
     def asks_for(self, check: str) -> bool:
         """Whether a check has something to do here: some are about what only few cases have.
@@ -283,6 +294,7 @@ class ModelCase:
             name=f"{self.name}.{name}",
             dynamic_shapes=method.dynamic_shapes,
             inputs2=method.inputs2,
+            more_inputs=method.more_inputs,
             methods={},
             steps={},
             whole=self,
@@ -325,6 +337,10 @@ def method_module(model: Any, method: str) -> Any:
 def _is_number(value: Any, kind: type) -> bool:
     """Whether the value is a number of that kind; a bool counts as none."""
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _are_calls(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
 
 
 def _are_dynamic_shapes(value: Any) -> bool:

@@ -242,12 +242,20 @@ class Context:
         Raises:
             ModelError: When the function that makes them raises.
         """
+        return next(iter(self.further_examples()), None)
+
+    def further_examples(self) -> tuple[Inputs, ...]:
+        """Fresh copies of the arguments of the second call and of those after it.
+
+        Raises:
+            ModelError: When a function that makes them raises.
+        """
         seed_everything()
         try:
-            second = self.case.second_example()
+            found = self.case.further_examples()
         except Exception as error:
             raise ModelError("inputs2") from error
-        return None if second is None else fresh(second)
+        return tuple(map(fresh, found))
 
     def expected(self) -> Any:
         """The result of the example call of a fresh eager model.
@@ -291,7 +299,7 @@ class Context:
             raise ModelError("eager call") from error
 
     def contract(self) -> tuple[Contract, bool]:
-        """What is asked of the dimensions, and whether that was inferred from two calls.
+        """What is asked of the dimensions, and whether that was inferred from several calls.
 
         Raises:
             ModelError: When the model or its inputs cannot be made, or the case gives a range of values for an input
@@ -299,10 +307,10 @@ class Context:
         """
         from exportlint.shapes import contract
 
-        second = self.second_example()
-        inferred = self.dynamic_shapes is None and second is not None
-        if inferred and second is not None:
-            found = contract.inferred(self.build(), self.example(), second)
+        others = self.further_examples()
+        inferred = self.dynamic_shapes is None and bool(others)
+        if inferred:
+            found = contract.inferred(self.build(), self.example(), *others)
         else:
             found = contract.declared(self.build(), self.example(), self.dynamic_shapes or {})
         names = {re.split(r"[\[.]", leaf.words)[0] for leaf in found.leaves}

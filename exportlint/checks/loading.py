@@ -26,7 +26,7 @@ def cases_of(target: str) -> list[ModelCase]:
     """The model cases of ``file.py``, ``file.py:name``, ``package.module``, ``package.module:name`` or ``hf:name``.
 
     They are the `ModelCase` objects and decorated factories of the module, else those of the plain convention:
-    ``build()``, ``inputs()`` and optionally ``kwargs()``, ``inputs2()`` and ``DYNAMIC_SHAPES``.
+    ``build()``, ``inputs()`` and optionally ``kwargs()``, ``inputs2()``, ``more_inputs()`` and ``DYNAMIC_SHAPES``.
 
     Raises:
         TargetError: When the module cannot be imported, or holds no such case.
@@ -101,10 +101,13 @@ def _of_convention(module: ModuleType, source: str) -> list[ModelCase]:
         name = path.stem if path.stem != "__init__" else path.resolve().parent.name
     else:
         name = source.rpartition(".")[2]
-    kwargs, inputs2 = getattr(module, "kwargs", dict), getattr(module, "inputs2", None)
-    dynamic_shapes = getattr(module, "DYNAMIC_SHAPES", None)
+    optional: dict[str, Any] = {
+        "dynamic_shapes": getattr(module, "DYNAMIC_SHAPES", None),
+        "inputs2": getattr(module, "inputs2", None),
+        "more_inputs": getattr(module, "more_inputs", ()),
+    }
     try:
-        return [ModelCase(build, inputs, kwargs, name=name, dynamic_shapes=dynamic_shapes, inputs2=inputs2)]
+        return [ModelCase(build, inputs, getattr(module, "kwargs", dict), name=name, **optional)]
     except (TypeError, ValueError) as error:
         raise TargetError(f"{source}: {error}") from error
 

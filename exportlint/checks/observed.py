@@ -56,39 +56,14 @@ class Observed:
         varied = _varied(sizes)
         order = sorted(range(len(sizes)), key=lambda i: sum(sizes[i][leaf][d] == 1 for leaf, d in varied))
         example = order[0]
-        others = [i for i in order if i != example]
-        second = max(others, key=lambda i: len(_varied([sizes[example], sizes[i]])), default=None)
+        others = sorted(order[1:], key=lambda i: -len(_varied([sizes[example], sizes[i]])))
         return ModelCase(
             self.model,
             *self.calls[example],
             name=self.name,
-            inputs2=None if second is None else self.calls[second],
-            dynamic_shapes=self._dynamic(example, second, sizes),
+            more_inputs=[self.calls[i] for i in others],
             about=functools.partial(str, self.words(varied)),
         )
-
-    def _dynamic(self, example: int, second: int | None, sizes: list[tuple[tuple[int, ...], ...]]) -> Any:
-        """The dynamic dimensions, where no two calls show all of them; ``None`` where two do."""
-        varied = _varied(sizes)
-        if second is None or _varied([sizes[example], sizes[second]]) == varied:
-            return None
-        import inspect
-
-        from torch.export import Dim
-        from torch.utils import _pytree as pytree
-
-        args, kwargs = self.calls[example]
-        named = inspect.signature(self.model.forward).bind(*args, **kwargs).arguments
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        tensors = [i for i, leaf in enumerate(leaves) if _is_tensor(leaf)]
-        dims: list[Any] = [None] * len(leaves)
-        for leaf, dimension in varied:
-            dims[tensors[leaf]] = {**(dims[tensors[leaf]] or {}), dimension: Dim.DYNAMIC}
-        if any(not _is_tensor(value) and value is not None for value in named.values()):
-            return None  # arguments inside others: what two calls show has to do
-        asked_args, asked_kwargs = pytree.tree_unflatten(dims, spec)
-        names = list(named)
-        return {**dict(zip(names, asked_args, strict=False)), **asked_kwargs}
 
     def words(self, varied: set[tuple[int, int]]) -> str:
         """How the case was made, in one line."""

@@ -36,6 +36,7 @@ def of_case(case: ModelCase, variant: str) -> ModelCase:
         args=_Cast(case.args, variant),
         kwargs=_Cast(case.kwargs, variant),
         inputs2=None if case.inputs2 is None else _Cast(case.inputs2, variant),
+        more_inputs=_Cast(case.more_inputs, variant),
         steps={name: step and dataclasses.replace(step, inputs=_Cast(step.inputs, variant)) for name, step in steps},
         name=f"{case.name}[{variant}]",
         variants=(),

@@ -77,14 +77,13 @@ class WeightlessContext(Context):
                 raise ModelError("inputs") from error
         return self._faked(self._example)
 
-    def second_example(self) -> Inputs | None:
-        """The arguments of the second call, as fake tensors, if there is one.
+    def further_examples(self) -> tuple[Inputs, ...]:
+        """The arguments of the second call and of those after it, as fake tensors.
 
         Raises:
             ModelError: When the function that makes them raises.
         """
-        second = super().second_example()
-        return None if second is None else self._faked(second)
+        return tuple(map(self._faked, super().further_examples()))
 
     def _faked(self, inputs: Inputs) -> Inputs:
         import torch

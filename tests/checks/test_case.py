@@ -121,7 +121,7 @@ def test_what_the_functions_of_a_case_may_not_return():
     with pytest.raises(TypeError, match="must be a mapping, not list"):
         ModelCase(Two, (X,), lambda: [7]).example()
     with pytest.raises(TypeError, match="inputs2 of case 'Two' must be a tuple of positional arguments, not int"):
-        ModelCase(Two, (X,), inputs2=7).second_example()
+        ModelCase(Two, (X,), inputs2=7).further_examples()
 
 
 Y = torch.ones(5, 3)
@@ -140,7 +140,7 @@ Y = torch.ones(5, 3)
     ],
 )
 def test_forms_of_the_second_call(inputs2, expected):
-    second = ModelCase(Two, (X,), {"scale": 2}, inputs2=inputs2).second_example()
+    second = next(iter(ModelCase(Two, (X,), {"scale": 2}, inputs2=inputs2).further_examples()), None)
     assert (second is None) == (expected is None)
     if expected is not None:
         assert second[1].keys() == expected[1].keys()

@@ -175,6 +175,8 @@ def test_a_wrong_answer_for_one_size_alone():
     (finding,) = shapes.findings
     assert finding.line == marked(HERE, "seven")
     assert "x of shape [7, 3]" in finding.evidence
+    assert "they part in" in finding.evidence
+    assert "first at the node" in finding.evidence
 
 
 def test_the_smallest_shape_is_told():

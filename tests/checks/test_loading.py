@@ -56,7 +56,7 @@ def test_the_plain_convention(source):
     assert case.name == "model"
     assert case.model().in_features == 3
     assert case.example()[0][0].shape == (2, 3)
-    assert case.second_example()[0][0].shape == (5, 3)
+    assert case.further_examples()[0][0][0].shape == (5, 3)
     assert case.dynamic_shapes == {"input": {0: None}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from pathlib import Path
@@ -275,3 +276,30 @@ def test_draws_are_the_same_each_time_in_ci(monkeypatch):
         assert search._memory("case") == {"derandomize": True, "database": None}
     finally:
         settings.load_profile(profile)
+
+
+def rows_of_four(self, x):
+    return x[:4] * 2 if x.shape[0] == 4 else x  # at: rows of four
+
+
+def test_what_varies_between_any_of_several_calls_is_dynamic_and_each_is_tried():
+    more = [(torch.randn(4, 9),), (torch.randn(5, 6),)]
+    found = check(sliced, more_inputs=more, examples=0)
+    assert (found.outcome, found.reason) == ("passed", "2 calls")
+    found = check(rows_of_four, more_inputs=more, examples=0)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "rows of four")])
+    assert "[5, 6] (call 3)" in found.findings[0].evidence or "constant" in found.findings[0].message
+
+
+def test_calls_of_another_structure_are_left_out_of_what_is_inferred():
+    found = check(lambda self, x, y=None: x * 2, more_inputs=[(torch.randn(4, 9),), (X, X)], examples=0)
+    assert found.outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(3, "must be a list of calls, not int"), (lambda: 3, "must be a list of calls"), ([3], "more_inputs[0] of case")],
+)
+def test_more_inputs_of_another_kind_are_refused(more, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        ModelCase(nn.Identity, (X,), more_inputs=more).further_examples()

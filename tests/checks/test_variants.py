@@ -43,7 +43,7 @@ def test_one_flag_makes_cases():
     weight, args, result, targets = dtypes(cases[3])
     assert (weight, args, result) == (single, [single, torch.int64], half)
     assert any(autocast in target for target in targets)
-    assert cases[1].second_example()[0][0].dtype == half
+    assert cases[1].further_examples()[0][0][0].dtype == half
 
 
 def test_methods_have_variants_too():

@@ -54,9 +54,8 @@ def run(ctx: Context) -> CheckResult:
     contract, inferred = None, False
     try:
         contract, inferred = ctx.contract()
-        second = ctx.second_example()
-        if second is not None:
-            ctx.call_second(second)
+        for inputs in ctx.further_examples():
+            ctx.call_second(inputs)
         subject = subject_of(ctx, contract, log, inferred=inferred and contract.dynamic)
     except (ModelError, NotCapturedError) as error:
         if isinstance(error, ModelError) and error.stage in FAULTS_OF_THE_CASE:
@@ -73,7 +72,7 @@ def run(ctx: Context) -> CheckResult:
     ctx.stage("drawn examples")
     search.run()
     subject.journal.forget()
-    return _result(subject, [*pinned, *(fault.finding() for fault in subject.faults.values())], search)
+    return _result(subject, [*pinned, *map(subject.finding, subject.faults.values())], search)
 
 
 def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
@@ -109,9 +108,10 @@ def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
         ctx.program()
     except Exception as error:  # the check capture says what is wrong
         raise NotCapturedError from error
-    example, second = ctx.example(), ctx.second_example()
-    if second is not None and _small_sizes(contract, example) > _small_sizes(contract, second):
-        example = second  # a size of 0 or 1 is a constant for torch whatever is asked
+    # A size of 0 or 1 is a constant for torch whatever is asked.
+    first = ctx.example()
+    others = (inputs for inputs in ctx.further_examples() if same_structure(inputs, first))
+    example = min((first, *others), key=lambda inputs: _small_sizes(contract, inputs))
     return ctx.export(_auto(contract, example), example), example
 
 
@@ -205,10 +205,10 @@ def _result(subject: Subject, findings: list[Finding], search: Search) -> CheckR
 
 def _why_not(subject: Subject) -> str | None:
     """Why nothing can be said though nothing was found, or ``None``."""
-    second = subject.ctx.second_example()
-    if second is not None and not same_structure(second, subject.example):
+    others = subject.ctx.further_examples()
+    if others and not any(same_structure(inputs, subject.example) for inputs in others):
         return "inputs2 has another structure than inputs, and a program holds for one"
-    if second is None and not subject.contract.dynamic:
+    if not others and not subject.contract.dynamic:
         why = "names no input" if subject.ctx.dynamic_shapes else "and inputs2 are missing"
         return f"no dimension is dynamic: dynamic_shapes {why}"
     if not subject.ran:

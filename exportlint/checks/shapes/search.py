@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+    from exportlint.checks.case import Inputs
     from exportlint.checks.shapes.trials import Subject
     from exportlint.places import Place
     from exportlint.shapes.contents import Recipe
@@ -91,10 +92,10 @@ class Search:
                 (self.subject.probe if outside else self.subject.attempt)(trial)
 
     def _second(self) -> None:
-        """The second example; one of another structure is a call that the program must refuse."""
-        second = self.subject.ctx.second_example()
-        if second is not None and same_structure(second, self.subject.example):
-            self._all([self.subject.given(second, "inputs2")])
+        """The other examples; one of another structure is a call that the program must refuse."""
+        others = _alike(self.subject)
+        words = ["inputs2"] if len(others) == 1 else [f"call {i + 2}" for i, _ in others]
+        self._all(self.subject.given(inputs, said) for (_, inputs), said in zip(others, words, strict=True))
 
     def _sides(self, space: Space) -> None:
         """Both sides of every guard: where the eager model takes the far one, the program is narrower than asked."""
@@ -195,11 +196,16 @@ class Search:
         return test
 
 
+def _alike(subject: Subject) -> list[tuple[int, Inputs]]:
+    """The calls of the case beside its example that have the example's structure, each with its number."""
+    others = enumerate(subject.ctx.further_examples())
+    return [(i, inputs) for i, inputs in others if same_structure(inputs, subject.example)]
+
+
 def space_of(subject: Subject) -> Space:
     """The calls inside the contract of a case, no larger than memory and time allow."""
     ctx, example = subject.ctx, subject.example
-    second = ctx.second_example()
-    examples = (example,) if second is None or not same_structure(second, example) else (example, second)
+    examples = (example, *(inputs for _, inputs in _alike(subject)))
     domains = contents.domains(ctx.build(), subject.contract, fresh(examples), ctx.case.value_ranges)
     subject.time_example()
     cost = Cost(subject.program, subject.granted, subject.contract.leaves, subject.seconds)

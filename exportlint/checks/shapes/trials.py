@@ -12,6 +12,7 @@ from exportlint import blame
 from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import call, fresh, mutates, unchanged
 from exportlint.checks.shapes.journal import Entry, Journal
+from exportlint.checks.wrong_result import values_part
 from exportlint.parity.compare import compare
 from exportlint.shapes import narrowing, terms
 from exportlint.shapes.edges import violated
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from exportlint.shapes.strategies import Drawn
     from exportlint.torch_hooks.guards import Guard
 
+UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
 
 
@@ -88,6 +90,7 @@ class FaultError(Exception):
         self.message, self.place, self.evidence = message, place, evidence
         self.trial, self.guard, self.outcome = trial, guard, outcome
         self.silent = ""  # what forms of the program without guards do with the call
+        self.parting = ""  # where values part, in words
 
     @property
     def key(self) -> tuple[str, Place | None]:
@@ -97,7 +100,7 @@ class FaultError(Exception):
     def finding(self) -> Finding:
         """The finding for it."""
         rewrite = terms.CHANGES[_change(self.guard)] if self.guard is not None else None
-        evidence = f"{self.trial.words}: {self.evidence}{self.silent}"
+        evidence = f"{self.trial.words}: {self.evidence}{self.parting}{self.silent}"
         return blame.finding(
             self.rule, self.message, self.place, outcome=self.outcome, rewrite=rewrite, evidence=evidence
         )
@@ -265,12 +268,21 @@ class Subject:
         """The program answers, and wrongly."""
         guard = violated(self.guards, trial.sizes)
         place = guard.place if guard is not None else self.part(trial.inputs)
-        rule = "" if place is not None else "EXP004"
+        rule = "" if place is not None else UNBLAMED
         message = "the program returns something else than the eager model for another call"
         if not trial.inside:
             message += ", which it should refuse"
         place = place or self.ctx.head()
         return FaultError(message, place, str(difference), trial, rule=rule, guard=guard, outcome="silent")
+
+    def finding(self, fault: FaultError) -> Finding:
+        """The finding for a fault; where the program answers wrongly, it says where values part."""
+        found = values_part(self.ctx, self.program, fault.trial.inputs) if fault.outcome == "silent" else None
+        if found is not None:
+            fault.parting = f"; {found}"
+            if fault.rule == UNBLAMED:
+                fault.place = found.place or fault.place
+        return fault.finding()
 
     def part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""

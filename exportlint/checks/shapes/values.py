@@ -45,9 +45,9 @@ class Values:
         """The calls: opposite signs, masks of one kind, then contents of each kind; fewer where no branch is open."""
         subject = self._subject
         self._watch(subject.example)
-        second = subject.ctx.second_example()
-        if second is not None and same_structure(second, subject.example):
-            self._watch(second)
+        for inputs in subject.ctx.further_examples():
+            if same_structure(inputs, subject.example):
+                self._watch(inputs)
         for trial in self._candidates():
             if self.count >= self._most:
                 return
@@ -125,9 +125,9 @@ def others(subject: Subject) -> Iterator[Trial]:
         if name in kwargs:
             left = (args, {key: value for key, value in kwargs.items() if key != name})
             yield Trial(left, f"the example without {name}", {}, inside=False)
-    second = subject.ctx.second_example()
-    if second is not None and not same_structure(second, subject.example):
-        yield Trial(second, "inputs2, which has another structure", {}, inside=False)
+    for inputs in subject.ctx.further_examples():
+        if not same_structure(inputs, subject.example):
+            yield Trial(inputs, "an example call of another structure", {}, inside=False)
 
 
 def _optional(model: torch.nn.Module) -> set[str]:
