@@ -95,22 +95,35 @@ class Table:
             raise self.error(key, "must be a list of strings")
         return None if value is None else tuple(value)
 
-    def error(self, key: str, words: str) -> ConfigError:
-        """An error about a key, at its line."""
-        return ConfigError(f"{self._place(key)}: {key} in [{self.name}] {words}")
+    def error(self, key: str, words: str, item: str = "") -> ConfigError:
+        """An error about a key, at its line; or at the line of an item of its value."""
+        where = f" in [{self.name}]" if self.name else ""
+        return ConfigError(f"{self.place(key, item)}: {key}{where} {words}")
 
-    def _place(self, key: str) -> str:
-        """The file, with the first line after the head of the table that begins with the key."""
-        inside = False
-        for number, line in enumerate(self.text.splitlines(), 1):
-            head = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
+    def place(self, key: str, item: str = "") -> str:
+        """The file, with the line that sets the key; or with the first line from there on that holds the item."""
+        lines = self.text.splitlines()
+        number = self._line(key, lines)
+        for later in range(number, len(lines) + 1) if item and number else ():
+            if re.search(rf"[\"']{re.escape(item)}[\"']", lines[later - 1]):
+                return f"{self.file}:{later}"
+        return f"{self.file}:{number}" if number else str(self.file)
+
+    def _line(self, key: str, lines: list[str]) -> int:
+        """The first line after the head of the table that begins with the key; 0 where there is none."""
+        inside = not self.name
+        full = f"{self.name}.{key}".lstrip(".")
+        for number, line in enumerate(lines, 1):
+            head = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?$", line)
             if head is not None:
                 inside = head[1].replace('"', "") == self.name
-                if head[1].replace('"', "") == f"{self.name}.{key}":
-                    return f"{self.file}:{number}"
-            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
-                return f"{self.file}:{number}"
-        return str(self.file)
+                if head[1].replace('"', "") == full:
+                    return number
+            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
+                return number
+        # A table may also be written inside of a value.
+        written = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*=")
+        return next((n for n, line in enumerate(lines, 1) if written.search(line)), 0)
 
 
 def _kinds(kind: type | tuple[type, ...]) -> tuple[type, ...]:
@@ -129,16 +142,29 @@ def read(folder: Path) -> Table:
         ConfigError: When a file cannot be read, or is no TOML.
     """
     for parent in (folder, *folder.parents):
-        for file, path in ((parent / "exportlint.toml", ()), (parent / "pyproject.toml", ("tool", "exportlint"))):
-            if file.is_file():
-                found = _table(file, path)
-                if found is not None:
-                    return found
+        found = in_folder(parent)
+        if found is not None:
+            return found
     return Table(None, "tool.exportlint", {})
 
 
-def _table(file: Path, path: tuple[str, ...]) -> Table | None:
-    """The table at this path in a file; ``None`` where it holds none."""
+def in_folder(folder: Path) -> Table | None:
+    """The configuration that a folder itself holds; ``None`` where it holds none.
+
+    Raises:
+        ConfigError: When a file cannot be read, or is no TOML.
+    """
+    files = (folder / "exportlint.toml", folder / "pyproject.toml")
+    return next((found for file in files if file.is_file() and (found := in_file(file)) is not None), None)
+
+
+def in_file(file: Path) -> Table | None:
+    """The configuration that a file holds: the table of a ``pyproject.toml``, any other file as a whole.
+
+    Raises:
+        ConfigError: When it cannot be read, or is no TOML.
+    """
+    path = ("tool", "exportlint") if file.name == "pyproject.toml" else ()
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

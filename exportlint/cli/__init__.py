@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "exportlint.cli.check",
     "rule": "exportlint.cli.rule",
     "rules": "exportlint.cli.rule",
+    "config": "exportlint.cli.config",
 }
 
 

@@ -6,90 +6,64 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from exportlint.findings import MODES, SEVERITIES
+from exportlint.cli.lint_options import resolver, settings_options
+from exportlint.findings import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from exportlint.findings import Mode
+    from exportlint.settings import Resolver
     from exportlint.source.engine import Prediction, Unanalysed
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--mode",
-    "modes",
-    multiple=True,
-    type=click.Choice(MODES),
-    help="Capture mode that findings are judged for; repeatable. compile: torch.compile(fullgraph=True).  "
-    "[default: export]",
-)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
-@click.option(
-    "--fail-level",
-    type=click.Choice(SEVERITIES),
-    default="warning",
-    show_default=True,
-    help="Exit 1 from here up, shown or not.",
-)
-@click.option("--show-info", is_flag=True, help="Show findings of severity info: advice only.")
-@click.option("--preview", is_flag=True, help="Turn on rules that are not stable yet (none at present).")
-@click.option(
-    "--module-base", "bases", multiple=True, help="Dotted name of a class that counts as a module; repeatable."
-)
-@click.option(
-    "--tracing-predicate",
-    "predicates",
-    multiple=True,
-    help="Dotted name of a function that says whether a model is being captured; repeatable.",
-)
-def check(
-    paths: tuple[Path, ...],
-    modes: tuple[str, ...],
-    output_format: str,
-    fail_level: str,
-    show_info: bool,
-    preview: bool,
-    bases: tuple[str, ...],
-    predicates: tuple[str, ...],
-) -> None:
+@click.option("--show-files", is_flag=True, help="Print the files that would be linted, and lint none.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
+@settings_options
+def check(paths: tuple[Path, ...], output_format: str, show_files: bool, exit_zero: bool, **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
 
-    Nothing that is read is imported or run. Exit status: 0 clean, 1 findings, 2 a path that does not exist.
+    Nothing that is read is imported or run. Without PATHS, the working directory is linted. Exit status: 0 clean,
+    1 findings, 2 a path that does not exist, or settings that mean nothing.
     """
-    from exportlint.source.discover import MissingPathError, discover
-    from exportlint.source.engine import Options, examine
+    from exportlint.config import ConfigError
+    from exportlint.source.discover import MissingPathError
 
-    chosen = cast("tuple[Mode, ...]", modes or ("export",))
-    options = Options(
-        modes=tuple(dict.fromkeys(chosen)),
-        module_bases=frozenset(bases),
-        tracing_predicates=frozenset(predicates),
-        preview=preview,
-    )
     try:
-        linted = examine(paths, options)
-    except MissingPathError as error:
+        status = _run(paths or (Path(),), output_format, show_files, resolver(given))
+    except (MissingPathError, ConfigError, ValueError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    for left_out in linted.unanalysed:
+    sys.exit(0 if exit_zero else status)
+
+
+def _run(paths: tuple[Path, ...], output_format: str, show_files: bool, settings: Resolver) -> int:
+    from exportlint.discovery import discover
+    from exportlint.linting import check_files
+
+    files = discover(paths, settings)
+    if show_files:
+        click.echo("".join(f"{file}\n" for file in files), nl=False)
+        return 0
+    checked = check_files(files, settings)
+    for left_out in checked.unanalysed:
         click.echo(as_line(left_out), err=True)
     for path in paths:
-        if not discover((path,)):
+        if path.is_dir() and not any(file.is_relative_to(path) for file in files):
             click.echo(f"no Python files in {path}", err=True)
-    found = linted.predictions
-    shown = [p for p in found if p.severity != "info" or show_info]
+    shown = [p for p in checked.predictions if p.severity != "info" or settings.of_file(p.path).show_info]
     if output_format == "json":
         click.echo(json.dumps([as_json(p) for p in shown], indent=2))
     else:
-        click.echo("\n".join([*map(as_paragraph, shown), closing(shown, len(linted.files), len(found) - len(shown))]))
-    worst = SEVERITIES.index(fail_level)
-    sys.exit(int(any(SEVERITIES.index(p.severity) <= worst for p in found)))
+        hidden = len(checked.predictions) - len(shown)
+        click.echo("\n".join([*map(as_paragraph, shown), closing(shown, len(files), hidden)]))
+    return int(any(settings.of_file(p.path).fails(p.severity) for p in checked.predictions))
 
 
 def as_line(left_out: Unanalysed) -> str:

@@ -36,3 +36,15 @@ def catalogue() -> Mapping[str, Rule]:
             raise RuntimeError(f"{module.name} declares {rule.code} {rule.name}, which is taken or not its file's name")
         rules[rule.code] = rule
     return MappingProxyType(dict(sorted(rules.items())))
+
+
+@functools.cache
+def families() -> Mapping[str, tuple[str, ...]]:
+    """The codes of each family, by its name (``control-flow``), which is that of its folder."""
+    found: dict[str, tuple[str, ...]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.ispkg:
+            files = (f.name for f in pkgutil.iter_modules([f"{__path__[0]}/{module.name}"]))
+            names = sorted(file.partition("_")[0].upper() for file in files if file.startswith("exp"))
+            found[module.name.replace("_", "-")] = tuple(names)
+    return MappingProxyType(found)

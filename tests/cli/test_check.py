@@ -98,7 +98,6 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(check, [str(tmp_path / "missing")])
     assert result.exit_code == 2
     assert result.output == f"error: {tmp_path / 'missing'}: no such file or folder\n"
-    assert CliRunner().invoke(check, []).exit_code == 2
     assert CliRunner().invoke(check, [str(tmp_path), "--mode", "trace"]).exit_code == 2
 
 
@@ -162,3 +161,39 @@ def test_a_class_that_was_not_analysed_is_a_line_on_stderr(run, tmp_path: Path) 
     assert json.loads(result.stdout) == []
     line = f"{tmp_path / 'model.py'}: class Deep was not analysed: its code is nested too deeply\n"
     assert result.stderr == line
+
+
+def test_rules_are_selected_and_misspelt_ones_get_a_suggestion(run) -> None:
+    assert run(DEVICE, "--select", "EXP1").exit_code == 0
+    assert run(DEVICE, "--select", "EXP1,devices").exit_code == 1
+    assert run(DEVICE, "--ignore", "factory-without-device").exit_code == 0
+    result = run(DEVICE, "--extend-select", "branch-on-tenser")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: 'branch-on-tenser' is no rule, family of rules or beginning of a code; "
+        "did you mean 'branch-on-tensor'?\n"
+    )
+
+
+def test_the_configuration_is_read_and_can_be_left_out(run, tmp_path: Path) -> None:
+    (tmp_path / "exportlint.toml").write_text('fail-level = "error"\n')
+    assert run(DEVICE).exit_code == 0
+    assert run(DEVICE, "--isolated").exit_code == 1
+    (tmp_path / "exportlint.toml").write_text("fail-level = 1\n")
+    result = run(DEVICE)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {tmp_path / 'exportlint.toml'}:1: fail-level must be a string, not 1\n"
+
+
+def test_without_paths_the_working_directory_is_linted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text(BRANCH)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(check, [])
+    assert result.output.startswith("model.py:7:21: error: EXP101")
+    assert CliRunner().invoke(check, ["--show-files"]).output == "model.py\n"
+
+
+def test_exit_zero(run, tmp_path: Path) -> None:
+    result = run(BRANCH, "--exit-zero")
+    assert (result.exit_code, "EXP101" in result.output) == (0, True)
+    assert CliRunner().invoke(check, [str(tmp_path / "gone"), "--exit-zero"]).exit_code == 2

@@ -1,0 +1,72 @@
+"""``exportlint config``: which settings hold for a file or folder, and where each was set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from exportlint.cli.lint_options import resolver, settings_options
+
+if TYPE_CHECKING:
+    from exportlint.settings import Settings
+
+
+@click.command()
+@click.argument("path", default=".", type=click.Path(path_type=Path))
+@click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
+@settings_options
+def config(path: Path, output_format: str, **given: Any) -> None:
+    """Print the settings of the linter that hold for PATH, and where each comes from."""
+    from exportlint.config import ConfigError
+
+    try:
+        found = resolver(given)
+        settings = found.of(path) if path.is_dir() else found.of_file(path)
+    except (ConfigError, ValueError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    if not path.exists():
+        click.echo(f"error: {path}: no such file or folder", err=True)
+        sys.exit(2)
+    rows = values(settings)
+    if output_format == "json":
+        click.echo(json.dumps({key: {"value": value, "from": place} for key, value, place in rows}, indent=2))
+        return
+    width = max(len(f"{key} = {json.dumps(value)}") for key, value, _ in rows)
+    click.echo(
+        "\n".join(f"{f'{key} = {json.dumps(value)}':<{min(width, 80)}}  # {place}" for key, value, place in rows)
+    )
+
+
+def values(settings: Settings) -> list[tuple[str, Any, str]]:
+    """Each key of the configuration with its value and where that was set; then the codes that are on."""
+    from exportlint.places import display_path
+    from exportlint.rules import catalogue
+    from exportlint.settings import DEFAULT, NAMES
+
+    rows: list[tuple[str, Any, str]] = []
+    for name in ("select", "extend_select", "ignore"):
+        layers = [getattr(layer, name) for layer in settings.layers if getattr(layer, name)]
+        chosen: Any = [each for layer in layers for each in layer] if name != "select" else [*layers[-1:]]
+        rows.append((name, chosen if name != "select" else list(chosen[0]) if chosen else ["ALL"], ""))
+    for name in NAMES:
+        value: Any = getattr(settings, name)
+        if name == "per_file_ignores":
+            value = {pattern: list(selectors) for pattern, selectors in value}
+        elif name == "torch_version":
+            value = value and ".".join(map(str, value))
+        rows.append((name, list(value) if isinstance(value, tuple) else value, ""))
+    places = [settings.origins.get(name, DEFAULT) for name, _, _ in rows]
+    shown = [_shown(place, display_path) for place in places]
+    rows = [(name.replace("_", "-"), value, place) for (name, value, _), place in zip(rows, shown, strict=True)]
+    codes = sorted(settings.codes)
+    return [*rows, ("rules", "ALL" if len(codes) == len(catalogue()) else codes, "select, extend-select and ignore")]
+
+
+def _shown(place: str, display: Any) -> str:
+    file, colon, line = place.rpartition(":")
+    return f"{display(file)}:{line}" if colon and line.isdigit() else place

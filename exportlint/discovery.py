@@ -1,0 +1,167 @@
+"""Which files are linted: those that were named, and those below named folders that no setting passes over."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exportlint.settings import EXCLUDED
+from exportlint.source.discover import MissingPathError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pathspec import GitIgnoreSpec
+
+    from exportlint.settings import Resolver, Settings
+
+_NAMES = frozenset(EXCLUDED)
+
+
+def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
+    """The files to lint, each once, in the order of their paths.
+
+    A file that is named is linted, whatever its suffix is and whatever excludes it, unless ``force-exclude`` is set.
+    What excludes a folder that is named excludes nothing below it.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+        ConfigError: When a configuration means nothing.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            files: Iterator[Path] = _Walk(path, resolver).files()
+        elif path.is_file():
+            files = iter(() if is_forced_out(path, resolver) else (path,))
+        else:
+            raise MissingPathError(f"{path}: no such file or folder")
+        for file in files:
+            found.setdefault(os.path.realpath(file), file)
+    return tuple(found[key] for key in sorted(found))
+
+
+def is_forced_out(path: Path, resolver: Resolver) -> bool:
+    """Whether a file that was named is passed over nevertheless: ``force-exclude`` is set, and a pattern fits.
+
+    Raises:
+        ConfigError: When a configuration means nothing.
+    """
+    settings = resolver.of_file(path)
+    if not settings.force_exclude:
+        return False
+    absolute = _absolute(path)
+    tops = [place for place in absolute.parents if place == settings.root or (place / ".git").exists()]
+    top = tops[-1] if tops else absolute.parent
+    walk, steps = _Walk(top, resolver), [p for p in (absolute, *absolute.parents) if p != top and top in p.parents]
+    return any(walk.folder(step.parent).passes_over(step.name, folder=step != absolute) for step in steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What decides about the entries of one folder: whether the usual names count, and patterns, the nearest first."""
+
+    path: Path
+    usual: bool
+    excluding: tuple[tuple[str, GitIgnoreSpec], ...]
+    ignoring: tuple[tuple[str, GitIgnoreSpec], ...]
+
+    def passes_over(self, name: str, *, folder: bool) -> bool:
+        """Whether a file or folder in it is left out."""
+        if folder and ((self.usual and (name in _NAMES or name.startswith("."))) or name == ".git"):
+            return True
+        tail = name + "/" if folder else name
+        if any(spec.match_file(prefix + tail) for prefix, spec in self.excluding):
+            return True
+        said = (spec.check_file(prefix + tail).include for prefix, spec in self.ignoring)
+        return bool(next((word for word in said if word is not None), False))
+
+
+@dataclass(slots=True, eq=False)
+class _Walk:
+    """The files below one named folder."""
+
+    top: Path
+    resolver: Resolver
+    _specs: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
+    _ignores: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
+    _repositories: dict[Path, Path | None] = field(default_factory=dict)
+
+    def files(self) -> Iterator[Path]:
+        """Python files, and nothing else that is named like one. Links to folders are not followed."""
+        for parent, folders, files in os.walk(self.top):
+            here = self.folder(Path(parent))
+            folders[:] = sorted(name for name in folders if not here.passes_over(name, folder=True))
+            for name in files:
+                whole = os.path.join(parent, name)  # noqa: PTH118  this runs for each file there is
+                if name.endswith(".py") and os.path.isfile(whole) and not here.passes_over(name, folder=False):  # noqa: PTH113
+                    yield Path(whole)
+
+    def folder(self, path: Path) -> _Folder:
+        """What decides about the entries of a folder."""
+        settings, absolute = self.resolver.of(path), _absolute(path)
+        spec = self._spec(settings)
+        excluding = (
+            ((_prefix(absolute, settings.root), spec),) if spec and absolute.is_relative_to(settings.root) else ()
+        )
+        root = self._repository(absolute) if settings.respect_gitignore else None
+        ignoring: list[tuple[str, GitIgnoreSpec]] = []
+        for place in (absolute, *absolute.parents) if root is not None else ():
+            ignore = self._ignore(place, place == root)
+            if ignore is not None:
+                ignoring.append((_prefix(absolute, place), ignore))
+            if place == root:
+                break
+        return _Folder(absolute, settings.exclude == EXCLUDED, excluding, tuple(ignoring))
+
+    def _spec(self, settings: Settings) -> GitIgnoreSpec | None:
+        if settings.root not in self._specs:
+            own = () if settings.exclude == EXCLUDED else settings.exclude
+            self._specs[settings.root] = _compiled((*own, *settings.extend_exclude), settings.root, self.top)
+        return self._specs[settings.root]
+
+    def _repository(self, folder: Path) -> Path | None:
+        if folder not in self._repositories:
+            inner = (folder / ".git").exists()
+            above = None if inner or folder.parent == folder else self._repository(folder.parent)
+            self._repositories[folder] = folder if inner else above
+        return self._repositories[folder]
+
+    def _ignore(self, folder: Path, is_root: bool) -> GitIgnoreSpec | None:
+        if folder not in self._ignores:
+            own = _lines(folder / ".git" / "info" / "exclude") if is_root else []
+            self._ignores[folder] = _compiled([*own, *_lines(folder / ".gitignore")], folder, self.top)
+        return self._ignores[folder]
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _compiled(patterns: Iterable[str], root: Path, top: Path) -> GitIgnoreSpec | None:
+    """The patterns, less those that fit the named folder itself; ``None`` where none is left."""
+    written = [p for p in patterns if p.strip() and not p.startswith("#")]
+    if not written:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    spec = GitIgnoreSpec.from_lines(written)
+    absolute = _absolute(top)
+    if absolute != root and absolute.is_relative_to(root):
+        name = _prefix(absolute, root)
+        spec = GitIgnoreSpec([p for p in spec.patterns if not (p.include and GitIgnoreSpec([p]).match_file(name))])
+    return spec
+
+
+def _prefix(folder: Path, root: Path) -> str:
+    """What comes before the name of an entry of the folder, in a path from the root."""
+    return "" if folder == root else folder.relative_to(root).as_posix() + "/"
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  links stay as they are

@@ -1,0 +1,154 @@
+"""The linter under the settings of a project: each file is judged by the configuration nearest to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exportlint.discovery import discover
+from exportlint.selection import Layer, known
+from exportlint.settings import NAMES, Resolver, Settings, release
+from exportlint.source.engine import Linted, Options, examine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from exportlint.source.engine import Prediction, Unanalysed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What linting gave, after selection.
+
+    Attributes:
+        predictions: In the order of files and lines.
+        unanalysed: What could not be analysed.
+        files: The files that were linted.
+    """
+
+    predictions: tuple[Prediction, ...] = ()
+    unanalysed: tuple[Unanalysed, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+def check_paths(paths: Iterable[str | Path], **settings: Any) -> tuple[Prediction, ...]:
+    """Lint files, and the Python files below folders, as ``exportlint check`` does.
+
+    Args:
+        paths: Files and folders.
+        settings: See `resolver_of`.
+
+    Returns:
+        Findings in the order of files and lines, those of severity ``info`` included.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+        ConfigError: When a configuration means nothing.
+        SelectorError: When a selector means nothing.
+        TypeError: When a setting is not known.
+    """
+    resolver = resolver_of(**settings)
+    return check_files(discover(map(Path, paths), resolver), resolver).predictions
+
+
+def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **settings: Any) -> Resolver:
+    """The settings of each folder, under these.
+
+    Args:
+        config: A configuration file that holds whatever lies nearer to a file.
+        isolated: Whether no configuration file is read.
+        settings: Keys of the configuration with underscores (``select``, ``modes``, ``torch_version``), which win over
+            it; ``None`` leaves a key as it is.
+
+    Raises:
+        SelectorError: When a selector means nothing.
+        TypeError: When a setting is not known.
+        ValueError: When ``torch_version`` is no release.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = {name: known(given.pop(name)) for name in ("select", "extend_select", "ignore") if name in given}
+    unknown = sorted(given.keys() - set(NAMES))
+    if unknown:
+        raise TypeError(f"{unknown[0]!r} is no setting: {', '.join(NAMES)}")
+    if isinstance(given.get("torch_version"), str):
+        given["torch_version"] = release(given["torch_version"])
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return Resolver(values, Layer(**chosen), Path(config) if config is not None else None, isolated)
+
+
+def check_files(files: Iterable[Path], resolver: Resolver) -> Checked:
+    """Lint these files, each under its own settings.
+
+    Raises:
+        ConfigError: When a configuration means nothing.
+    """
+    groups: dict[Options, list[Path]] = defaultdict(list)
+    for path in files:
+        groups[options_of(resolver.of_file(path))].append(path)
+    return selected([examine(group, options) for options, group in groups.items()], resolver)
+
+
+def options_of(settings: Settings) -> Options:
+    """What these settings ask of the linter."""
+    return Options(
+        modes=settings.modes,
+        module_bases=frozenset(settings.module_bases),
+        tracing_predicates=frozenset(settings.tracing_predicates),
+        preview=settings.preview,
+    )
+
+
+def selected(runs: Iterable[Linted], resolver: Resolver) -> Checked:
+    """Of what some runs found, what the settings select.
+
+    Raises:
+        ConfigError: When a configuration means nothing.
+    """
+    selection = _Selection(resolver)
+    found: list[Prediction] = []
+    unanalysed: list[Unanalysed] = []
+    files: list[Path] = []
+    for linted in runs:
+        found += [p for p in linted.predictions if p.rule.code in selection.codes(p.path)]
+        unanalysed += linted.unanalysed
+        files += linted.files
+    return Checked(
+        predictions=tuple(sorted(found, key=lambda p: p.key)),
+        unanalysed=tuple(sorted(unanalysed, key=lambda u: str(u.path))),
+        files=tuple(sorted(files)),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Selection:
+    """Which rules are on in which file."""
+
+    resolver: Resolver
+    _known: dict[Path, frozenset[str]] = field(default_factory=dict)
+
+    def codes(self, path: Path) -> frozenset[str]:
+        if path not in self._known:
+            settings = self.resolver.of_file(path)
+            found = settings.codes
+            for pattern, selectors in settings.per_file_ignores:
+                if _fits(path, pattern, settings.root):
+                    found -= _codes(selectors)
+            self._known[path] = found
+        return self._known[path]
+
+
+def _codes(selectors: tuple[str, ...]) -> frozenset[str]:
+    from exportlint.selection import codes
+
+    return frozenset().union(*map(codes, selectors))
+
+
+def _fits(path: Path, pattern: str, root: Path) -> bool:
+    """Whether a pattern of ``per-file-ignores`` is about a file; one that begins with ``!`` is about all others."""
+    from pathspec import GitIgnoreSpec
+
+    absolute = path.absolute()
+    relative = absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.as_posix()
+    return GitIgnoreSpec.from_lines([pattern.removeprefix("!")]).match_file(relative) != pattern.startswith("!")

@@ -1,0 +1,115 @@
+"""Which files are linted: excludes, what git ignores, and what was named."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exportlint.discovery import discover
+from exportlint.linting import resolver_of
+from exportlint.source.discover import MissingPathError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = (
+    "a.py", "notes.txt", "pkg/b.py", "pkg/gen_pb2.py", "pkg/sub/c.py", "vendor/d.py", "vendor/deep/e.py", "build/f.py",
+    ".venv/g.py", "pkg/node_modules/h.py",
+)  # fmt: skip
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    return tmp_path
+
+
+def found(tree: Path, *paths: str, **settings: object) -> list[str]:
+    files = discover([tree / p for p in paths or (".",)], resolver_of(**settings))
+    return [file.relative_to(tree).as_posix() for file in files]
+
+
+ALL = ["a.py", "pkg/b.py", "pkg/gen_pb2.py", "pkg/sub/c.py", "vendor/d.py", "vendor/deep/e.py"]
+
+
+def test_python_files_but_those_in_the_usual_folders(tree: Path) -> None:
+    assert found(tree) == ALL
+    assert found(tree, "build", ".venv") == [".venv/g.py", "build/f.py"]
+
+
+def test_a_file_that_is_named_is_linted_once_whatever_it_is(tree: Path) -> None:
+    assert found(tree, "notes.txt", "build/f.py", "a.py", "a.py") == ["a.py", "build/f.py", "notes.txt"]
+    with pytest.raises(MissingPathError, match="gone: no such file or folder"):
+        found(tree, "gone")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "gone"),
+    [
+        (["vendor"], {"vendor/d.py", "vendor/deep/e.py"}),
+        (["vendor/deep/"], {"vendor/deep/e.py"}),
+        (["*_pb2.py"], {"pkg/gen_pb2.py"}),
+        (["sub/c.py"], set()),
+        (["**/sub/c.py"], {"pkg/sub/c.py"}),
+        (["pkg/sub/c.py"], {"pkg/sub/c.py"}),
+        (["/a.py"], {"a.py"}),
+        (["b.py"], {"pkg/b.py"}),
+    ],
+)
+def test_patterns_are_relative_to_the_configuration(tree: Path, patterns: list[str], gone: set[str]) -> None:
+    (tree / "exportlint.toml").write_text(f"extend-exclude = {patterns}\n")
+    assert found(tree) == [file for file in ALL if file not in gone]
+
+
+def test_exclude_replaces_the_usual_folders(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text("exclude = ['vendor', '.venv']\n")
+    assert found(tree) == [*ALL[:1], "build/f.py", *ALL[1:3], "pkg/node_modules/h.py", ALL[3]]
+
+
+def test_what_excludes_a_named_folder_excludes_nothing_below_it(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text("extend-exclude = ['vendor', 'e.py']\n")
+    assert found(tree, "vendor") == ["vendor/d.py"]
+    assert found(tree, "vendor/deep/e.py") == ["vendor/deep/e.py"]
+
+
+def test_the_nearest_configuration_decides(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text("extend-exclude = ['b.py']\n")
+    (tree / "pkg" / "exportlint.toml").write_text("extend-exclude = ['sub']\n")
+    assert found(tree) == ["a.py", "pkg/b.py", "pkg/gen_pb2.py", "vendor/d.py", "vendor/deep/e.py"]
+
+
+def test_what_git_ignores_is_passed_over(tree: Path) -> None:
+    (tree / ".gitignore").write_text("# generated\n*_pb2.py\n/vendor/*\n!/vendor/deep/\n")
+    (tree / "pkg" / ".gitignore").write_text("/sub/\n!gen_pb2.py\n")
+    assert found(tree) == ALL  # without a repository the file means nothing
+    (tree / ".git" / "info").mkdir(parents=True)
+    assert found(tree) == ["a.py", "pkg/b.py", "pkg/gen_pb2.py", "vendor/deep/e.py"]
+    assert found(tree, respect_gitignore=False) == ALL
+    assert found(tree, "pkg/sub") == ["pkg/sub/c.py"]
+    (tree / ".git" / "info" / "exclude").write_text("a.py\n")
+    assert found(tree, "a.py", ".") == ["a.py", "pkg/b.py", "pkg/gen_pb2.py", "vendor/deep/e.py"]
+    assert found(tree) == ["pkg/b.py", "pkg/gen_pb2.py", "vendor/deep/e.py"]
+
+
+def test_force_exclude_holds_for_named_files(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text("extend-exclude = ['vendor']\nforce-exclude = true\n")
+    (tree / ".git").mkdir()
+    (tree / ".gitignore").write_text("c.py\n")
+    assert found(tree, "vendor/deep/e.py", "a.py", "build/f.py", "pkg/sub/c.py", "pkg/b.py") == ["a.py", "pkg/b.py"]
+    assert found(tree, "vendor/deep/e.py", force_exclude=False) == ["vendor/deep/e.py"]
+
+
+def test_links_in_circles_and_into_nothing_are_passed_over(tree: Path) -> None:
+    (tree / "pkg" / "again").symlink_to(tree, target_is_directory=True)
+    (tree / "loop.py").symlink_to("loop.py")
+    (tree / ".#lock.py").symlink_to("someone@host")
+    (tree / "same.py").symlink_to("a.py")
+    (tree / "folder.py").mkdir()
+    os.mkfifo(tree / "pipe.py")
+    assert found(tree) == ALL
+    with pytest.raises(MissingPathError):
+        found(tree, "loop.py")

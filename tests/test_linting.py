@@ -1,0 +1,65 @@
+"""The linter under settings: selection by file, groups of files with other settings, and the public functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import exportlint
+from exportlint.rules.examples import example
+from exportlint.selection import SelectorError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+DEVICE = example("def forward(self, x):\n    return x + torch.arange(4)")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "old").mkdir()
+    for name, text in (("branch.py", BRANCH), ("device.py", DEVICE), ("old/branch.py", BRANCH)):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def found(tree: Path, **settings: object) -> list[tuple[str, str]]:
+    return [(p.path.relative_to(tree).as_posix(), p.rule.code) for p in exportlint.check_paths([tree], **settings)]
+
+
+def test_rules_are_selected(tree: Path) -> None:
+    assert found(tree) == [("branch.py", "EXP101"), ("device.py", "EXP202"), ("old/branch.py", "EXP101")]
+    assert found(tree, select=["EXP2"]) == [("device.py", "EXP202")]
+    assert found(tree, ignore=["control-flow"]) == [("device.py", "EXP202")]
+    with pytest.raises(SelectorError):
+        found(tree, select=["EXP9"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left"),
+    [
+        ("old/*", ["branch.py", "device.py"]),
+        ("branch.py", ["device.py"]),
+        ("!old/**", ["device.py", "old/branch.py"]),
+        ("other/*", ["branch.py", "device.py", "old/branch.py"]),
+    ],
+)
+def test_rules_are_off_by_file(tree: Path, pattern: str, left: list[str]) -> None:
+    (tree / "exportlint.toml").write_text(f'[per-file-ignores]\n"{pattern}" = ["EXP1"]\n')
+    assert [file for file, _ in found(tree)] == left
+
+
+def test_each_file_is_judged_by_the_configuration_nearest_to_it(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text('modes = ["compile"]\n')
+    (tree / "old" / "exportlint.toml").write_text('ignore = ["EXP1"]\n')
+    (tree / "old" / "device.py").write_text(DEVICE)
+    assert found(tree) == [("branch.py", "EXP101"), ("old/device.py", "EXP202")]  # compile makes no constant of it
+    assert found(tree, modes=("export",))[1:] == [("device.py", "EXP202"), ("old/device.py", "EXP202")]
+
+
+def test_what_cannot_be_read_is_told_whatever_is_selected(tree: Path) -> None:
+    (tree / "bad.py").write_text("x = (\n")
+    assert found(tree, select=["EXP2"]) == [("bad.py", "EXP001"), ("device.py", "EXP202")]
+    assert found(tree, select=["EXP2"], ignore=["EXP001"]) == [("device.py", "EXP202")]
