@@ -1,7 +1,8 @@
 """Model cases of well-known model libraries: small configs, random weights, never a download.
 
-Each source is one module with ``names()`` and ``build(name)``. A specification reads ``source:name``; the name may hold
-wildcards. Importing this package imports no torch and no model library.
+Each source is one module with ``names()``, ``known(name)``, ``model(name)``, ``example(name)`` (`EXAMPLE` says as which
+arguments) and ``about(name)``. A specification reads ``source:name``; the name may hold wildcards. Importing this
+package imports no torch and no model library.
 """
 
 from __future__ import annotations
@@ -74,11 +75,22 @@ def cases(target: str) -> list[ModelCase]:
     Raises:
         ZooError: When there is none.
     """
-    built = []
-    for name in names(target):
-        source, _, model = name.partition(":")
-        built.append(_source(source).build(model))
-    return built
+    return [case(name) for name in names(target)]
+
+
+def case(target: str) -> ModelCase:
+    """The model case of one model, ``source:name``; neither the model nor its example is made yet.
+
+    Raises:
+        ZooError: When its library cannot be imported.
+    """
+    from exportlint.checks.case import ModelCase
+
+    source, _, name = target.partition(":")
+    module = _source(source)
+    model, example, about = (functools.partial(make, name) for make in (module.model, module.example, module.about))
+    given: dict[str, Any] = {module.EXAMPLE: example}
+    return ModelCase(model, name=target, about=about, **given)
 
 
 @functools.cache

@@ -1,4 +1,7 @@
-"""``hf:MODEL_TYPE``: models of ``transformers`` from small configs, with random weights."""
+"""``hf:NAME``: models of ``transformers`` from small configs, with random weights.
+
+A name is a model type, such as ``bert``, or a class, such as ``BertForMaskedLM``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import importlib
 import re
 from typing import Any
 
-from exportlint.checks.case import ModelCase
 from exportlint.zoo import hf_inputs, hf_table
 from exportlint.zoo.shrink import shrunk
 
+EXAMPLE = "kwargs"
 # The auto mappings in which a model type is looked up; the first that knows it decides on the class.
 MAPPINGS = (
     "MODEL_MAPPING_NAMES",
@@ -43,18 +46,6 @@ def known(name: str) -> bool:
     return name in _classes() or _config_of_class(name) is not None
 
 
-def build(name: str) -> ModelCase:
-    """The model case of a model type, such as ``bert``, or of a class, such as ``BertForMaskedLM``."""
-    return ModelCase(
-        functools.partial(model, name), kwargs=functools.partial(example, name), name=f"hf:{name}", about=about(name)
-    )
-
-
-def about(name: str) -> Any:
-    """A function that says how the model and its example were made."""
-    return functools.partial(_about, name)
-
-
 def model(name: str) -> Any:
     """The small model in evaluation mode.
 
@@ -73,6 +64,14 @@ def model(name: str) -> Any:
 def example(name: str) -> dict[str, Any]:
     """Keyword arguments of an example call, which is tried out."""
     return hf_inputs.example(model(name))
+
+
+def about(name: str) -> str:
+    """How model and example were made."""
+    cls = _class(name)
+    arguments = example(name)
+    shapes = ", ".join(f"{k} {tuple(v.shape) if hasattr(v, 'shape') else v}" for k, v in arguments.items())
+    return f"{cls.__name__} from a small config with random weights; inputs inferred and tried out: {shapes}"
 
 
 def small_config(name: str) -> Any:
@@ -100,13 +99,6 @@ def _without_timm(config: dict[str, Any]) -> dict[str, Any]:
             sizes = {"embedding_size": 16, "hidden_sizes": [32, 32, 64, 64], "depths": [1, 1, 1, 1]}
             config[key] = {"model_type": "resnet", "layer_type": "basic", "out_features": stages, **sizes}
     return config
-
-
-def _about(name: str) -> str:
-    cls = _class(name)
-    arguments = example(name)
-    shapes = ", ".join(f"{k} {tuple(v.shape) if hasattr(v, 'shape') else v}" for k, v in arguments.items())
-    return f"{cls.__name__} from a small config with random weights; inputs inferred and tried out: {shapes}"
 
 
 @functools.cache

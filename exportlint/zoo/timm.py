@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from exportlint.checks.case import ModelCase
-
+EXAMPLE = "args"
 BATCH = 2
 SIZE = 128
 
@@ -24,16 +23,6 @@ def known(name: str) -> bool:
     import timm
 
     return name in names() or timm.is_model(name)
-
-
-def build(name: str) -> ModelCase:
-    """The model case of a model."""
-    return ModelCase(
-        functools.partial(model, name),
-        functools.partial(example, name),
-        name=f"timm:{name}",
-        about=functools.partial(about, name),
-    )
 
 
 def model(name: str) -> Any:

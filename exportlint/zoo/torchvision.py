@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from exportlint.checks.case import ModelCase
-
+EXAMPLE = "args"
 # What a model takes, where that is not a batch of two images of the size given here.
 SIZES = {"inception_v3": 299, "maxvit": 224, "vit_": 224, "swin": 64, "ssd300": 300, "raft": 128, "googlenet": 224}
 SIZE = 64
@@ -26,16 +25,6 @@ def names() -> tuple[str, ...]:
 def known(name: str) -> bool:
     """Whether there is such a model."""
     return name in names()
-
-
-def build(name: str) -> ModelCase:
-    """The model case of a model."""
-    return ModelCase(
-        functools.partial(model, name),
-        functools.partial(example, name),
-        name=f"torchvision:{name}",
-        about=functools.partial(about, name),
-    )
 
 
 def model(name: str) -> Any:

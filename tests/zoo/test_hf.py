@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from exportlint import zoo
 from exportlint.zoo import hf
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_model_is_small_and_runs_with_the_example_that_was_inferred(name):
-    case = hf.build(name)
+    case = zoo.case(f"hf:{name}")
     model = case.model()
     (args, kwargs) = case.example()
     assert args == ()
@@ -33,14 +34,14 @@ def test_a_model_is_small_and_runs_with_the_example_that_was_inferred(name):
 
 
 def test_it_is_the_same_model_with_the_same_example_each_time():
-    case = hf.build("gpt2")
+    case = zoo.case("hf:gpt2")
     one, two = case.model().state_dict(), case.model().state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert all(torch.equal(a, b) for a, b in zip(case.example()[1].values(), case.example()[1].values(), strict=True))
 
 
 def test_a_class_decides_on_the_model():
-    assert type(hf.build("BertForMaskedLM").model()).__name__ == "BertForMaskedLM"
+    assert type(zoo.case("hf:BertForMaskedLM").model()).__name__ == "BertForMaskedLM"
 
 
 def test_a_model_without_an_example_says_how_far_it_came():
