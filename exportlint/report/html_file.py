@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from exportlint.report.overview import environment_rows, overview
-from exportlint.report.text import clip, counted, one_line
+from exportlint.text import clip, counted, one_line
 
 if TYPE_CHECKING:
     from exportlint.findings import Readiness

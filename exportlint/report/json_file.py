@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from exportlint.findings import SCHEMA_VERSION, Readiness
-from exportlint.report.text import encodable, map_strings, one_line
+from exportlint.text import encodable, map_strings, one_line
 
 
 def render(readiness: Readiness) -> str:

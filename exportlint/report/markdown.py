@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from exportlint.report.overview import environment_rows, overview
-from exportlint.report.text import clip, counted, one_line
+from exportlint.text import clip, counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

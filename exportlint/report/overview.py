@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from exportlint.findings import RED, SEVERITIES
 from exportlint.joining import NAME as LINT
 from exportlint.joining import same_place
-from exportlint.report.text import clip, counted, map_strings, one_line, short_path, visible
 from exportlint.rules import catalogue
+from exportlint.text import clip, counted, map_strings, one_line, short_path, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

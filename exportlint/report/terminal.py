@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from exportlint.report.overview import environment_rows, overview
-from exportlint.report.text import clip, counted, one_line
+from exportlint.text import clip, counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

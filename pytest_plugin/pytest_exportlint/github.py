@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.report.overview import overview
-from exportlint.report.text import one_line
+from exportlint.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

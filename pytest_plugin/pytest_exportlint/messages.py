@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import Environment, Readiness
 from exportlint.report.overview import WORDS, overview
-from exportlint.report.text import clip, counted, map_strings, one_line, visible
 from exportlint.rules import catalogue
+from exportlint.text import clip, counted, map_strings, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -166,7 +166,7 @@ def _table(readiness: Readiness, terminal: TerminalReporter) -> str:
 
 def _lines(readiness: Readiness) -> Iterator[str]:
     """The slowest checks, how many verdicts were kept, and what was not checked."""
-    from exportlint.report.text import counted, one_line, visible
+    from exportlint.text import counted, one_line, visible
 
     checks = [(case, check) for case in readiness.cases for check in case.checks]
     slow = sorted((pair for pair in checks if not pair[1].cached), key=lambda pair: -pair[1].seconds)[:SLOWEST]
@@ -181,7 +181,7 @@ def _lines(readiness: Readiness) -> Iterator[str]:
 
 def _unchecked(checks: Iterable[tuple[CaseResult, CheckResult]]) -> Iterator[str]:
     """What was not checked, by reason."""
-    from exportlint.report.text import one_line, visible
+    from exportlint.text import one_line, visible
 
     reasons: dict[tuple[str, str], list[str]] = {}
     for case, check in checks:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from readiness_samples import passing, readinesses, sample
 
 from exportlint.report import json_file, schema
-from exportlint.report.text import encodable, map_strings
+from exportlint.text import encodable, map_strings
 
 VALIDATOR = jsonschema.Draft202012Validator(schema.load())
 

@@ -6,7 +6,7 @@ import pytest
 from readiness_samples import sample
 
 from exportlint.findings import CheckResult
-from exportlint.report.text import clip, encodable, map_strings, one_line, short_path, visible
+from exportlint.text import clip, encodable, map_strings, one_line, short_path, visible
 
 
 @pytest.mark.parametrize(
