@@ -1,6 +1,6 @@
 """exportlint: the export portability linter and test framework for PyTorch.
 
-Importing this package imports neither torch nor libcst; the public names are loaded when they are first used.
+Importing this package imports no torch; the public names are loaded when they are first used.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/share/", "/usr/lib/locale/")
 # Distributions of which every worker imports something before its job begins: their versions are part of every key.
-BASE = ("hypothesis", "jinja2", "libcst", "mpmath", "msgspec", "networkx", "numpy", "sortedcontainers", "sympy")
+BASE = ("hypothesis", "jinja2", "mpmath", "msgspec", "networkx", "numpy", "sortedcontainers", "sympy")
 # Packages whose files count by version.
 BY_VERSION = frozenset({"torch", "torchgen", "functorch", "exportlint", "pytest_exportlint", *BASE})
 HYPOTHESIS = f"{os.sep}.hypothesis{os.sep}"  # what hypothesis keeps between runs; the draws do not depend on it

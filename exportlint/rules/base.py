@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from exportlint.findings import Mode, Outcomes, Result
     from exportlint.source.events import Event
-    from exportlint.source.fragments import Site
+    from exportlint.source.sites import Site
 
 Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "check", "run"]
 Stage = Literal["stable", "preview"]

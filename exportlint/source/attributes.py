@@ -36,9 +36,8 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable
-
-    import libcst as cst
 
     from exportlint.source.index import ClassEntry, FunctionEntry
     from exportlint.source.interpreter import Interpreter
@@ -52,9 +51,9 @@ _TENSOR_STATIC = frozenset({
 _PROPERTIES = ("property", "cached_property", "functools.cached_property")
 
 
-def get(it: Interpreter, base: Value, node: cst.Attribute, state: State) -> Value:
+def get(it: Interpreter, base: Value, node: ast.Attribute, state: State) -> Value:
     """The value of an attribute expression of which the base is known."""
-    name = node.attr.value
+    name = node.attr
     found = join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
     # What is exported is the model for inference, whatever object is asked.
     return Const(False) if name == "training" and isinstance(found, Unknown) else found
@@ -150,7 +149,7 @@ def _of_super(it: Interpreter, base: Super, name: str, state: State) -> Value:
 
 
 def put(
-    it: Interpreter, base: Value, node: cst.CSTNode, name: str, value: Value, state: State, *, how: str = "set"
+    it: Interpreter, base: Value, node: ast.AST, name: str, value: Value, state: State, *, how: str = "set"
 ) -> None:
     """Bind an attribute of an object."""
     if isinstance(base, Class):
@@ -171,7 +170,7 @@ def put(
 
 
 def _put_on_class(
-    it: Interpreter, base: Class, node: cst.CSTNode, name: str, value: Value, state: State, how: str
+    it: Interpreter, base: Class, node: ast.AST, name: str, value: Value, state: State, how: str
 ) -> None:  # fmt: skip
     change = Changed(it.site(node, state), None, f"{base.entry.name}.{name}", value, UNKNOWN, how)
     it.write((base.entry, name), change, state)

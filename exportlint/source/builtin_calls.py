@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from exportlint.source import attributes
 from exportlint.source.events import Asked, Changed, Converted, Identified, Iterated
@@ -41,20 +40,20 @@ if TYPE_CHECKING:
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
 
-    Builtin = Callable[[Interpreter, cst.Call, str, Arguments, State], Value]
+    Builtin = Callable[[Interpreter, ast.Call, str, Arguments, State], Value]
 
 _GROWING = frozenset(
     {"append", "extend", "insert", "add", "update", "pop", "clear", "remove", "setdefault", "appendleft"}
 )
 
 
-def call(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def call(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     """The result of a function of ``builtins``."""
     handler = _BUILTINS.get(name)
     return UNKNOWN if handler is None else handler(it, node, name, given, state)
 
 
-def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _number(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0)
     if value is None:
         return Const(0)
@@ -70,7 +69,7 @@ def _number(it: Interpreter, node: cst.Call, name: str, given: Arguments, state:
     return Static("size" if isinstance(value, Size) and name == "int" else name, is_setting(value))
 
 
-def _bool(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _bool(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     it.emit(Asked(it.site(node, state), value, "bool()"))
     if is_tensor(value):
@@ -78,7 +77,7 @@ def _bool(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: S
     return value if isinstance(value, Const) and isinstance(value.value, bool) else Static("bool")
 
 
-def _len(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _len(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     it.emit(Converted(it.site(node, state), value, "len"))
     if isinstance(value, Tensor):
@@ -90,7 +89,7 @@ def _len(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: St
     return Static("int") if isinstance(value, (Shape, TorchModule, Dict)) else UNKNOWN
 
 
-def _range(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _range(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     bounds = given.positional
     for kind in (Number, Size):
         for bound in bounds:
@@ -99,7 +98,7 @@ def _range(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: 
     return UNKNOWN if any(isinstance(b, Unknown) for b in bounds) else Sequence(None, Static("int"), "range")
 
 
-def _zip(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _zip(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     from exportlint.source.statements import element
 
     for value in given.positional:
@@ -108,7 +107,7 @@ def _zip(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: St
     return Sequence(None, Sequence(items, kind="tuple"), "iterator")
 
 
-def _enumerate(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _enumerate(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     from exportlint.source.statements import element
 
     value = given.get(0) or UNKNOWN
@@ -116,7 +115,7 @@ def _enumerate(it: Interpreter, node: cst.Call, name: str, given: Arguments, sta
     return Sequence(None, Sequence((Static("int"), element(it, value)), kind="tuple"), "iterator")
 
 
-def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _same_elements(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     from exportlint.source.statements import element
 
     value = given.get(0)
@@ -138,14 +137,14 @@ def _same_elements(it: Interpreter, node: cst.Call, name: str, given: Arguments,
     return UNKNOWN if isinstance(value, Unknown) else Sequence(None, element(it, value), kind)
 
 
-def _order(it: Interpreter, node: cst.Call, value: Value, given: Arguments, state: State) -> None:
+def _order(it: Interpreter, node: ast.Call, value: Value, given: Arguments, state: State) -> None:
     """To sort tensors is to ask for the truth of comparisons."""
     items = value.items or () if isinstance(value, Sequence) and "key" not in given.keywords else ()
     if len(items) > 1 and all(isinstance(item, Tensor) for item in items):
         it.emit(Asked(it.site(node, state), items[0], "sorted"))
 
 
-def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _extreme(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     values = given.positional
     if len(values) == 1:
         values = (values[0].any,) if isinstance(values[0], Sequence) else values
@@ -160,7 +159,7 @@ def _extreme(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
     return Static(given=fixed) if fixed or all(isinstance(v, (Const, Static)) for v in found) else UNKNOWN
 
 
-def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _arithmetic(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     if isinstance(value, Sequence):
         value = value.any
@@ -173,18 +172,18 @@ def _arithmetic(it: Interpreter, node: cst.Call, name: str, given: Arguments, st
     return value if name == "sum" else Static()
 
 
-def _isinstance(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _isinstance(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     return Static("bool")
 
 
-def _hasattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _hasattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
     if isinstance(owner, Instance) and isinstance(attribute, Const) and isinstance(attribute.value, str):
         it.read((owner.key, attribute.value), UNKNOWN, state)
     return Static("bool")
 
 
-def _getattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
     text = attribute.value if isinstance(attribute, Const) else None
     if isinstance(owner, Setting):
@@ -195,14 +194,14 @@ def _getattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state
     return found if len(given.positional) == 2 else UNKNOWN
 
 
-def _setattr(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _setattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute, value = given.get(0), given.get(1), given.get(2)
     if isinstance(owner, Instance) and isinstance(attribute, Const) and value is not None:
         attributes.put(it, owner, node, str(attribute.value), value, state)
     return NONE
 
 
-def _text(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _text(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     if given.positional:
         it.emit(Converted(it.site(node, state), given.positional[0], name))
         if isinstance(given.positional[0], Number):
@@ -210,14 +209,14 @@ def _text(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: S
     return Static("str")
 
 
-def _identity(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _identity(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     if is_tensor(value):
         it.emit(Identified(it.site(node, state), value, value))
     return Static("int")
 
 
-def _all(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _all(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0) or UNKNOWN
     if isinstance(value, Sequence):
         it.emit(Asked(it.site(node, state), value.any, "and/or"))
@@ -226,7 +225,7 @@ def _all(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: St
     return Static("bool")
 
 
-def _map(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _map(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     from exportlint.source.calls import apply
     from exportlint.source.parameters import Arguments as Given
     from exportlint.source.statements import element
@@ -244,7 +243,7 @@ def _map(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: St
     return Sequence(None, join_all(results), "iterator")
 
 
-def _next(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _next(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     from exportlint.source.statements import note_change
 
     value = given.get(0) or UNKNOWN
@@ -256,11 +255,11 @@ def _next(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: S
     return value.any
 
 
-def _static(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _static(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     return Static()
 
 
-def _dict(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _dict(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     return Dict(tuple(given.keywords.items())) if not given.positional and not given.open else Dict()
 
 
@@ -308,7 +307,7 @@ _BUILTINS: dict[str, Builtin] = {
 }
 
 
-def object_method(it: Interpreter, node: cst.Call, owner: Instance, name: str, given: Arguments, state: State) -> Value:
+def object_method(it: Interpreter, node: ast.Call, owner: Instance, name: str, given: Arguments, state: State) -> Value:
     """A method that the project does not define: one of ``nn.Module``, for modules."""
     if not owner.module:
         return UNKNOWN
@@ -341,7 +340,7 @@ def _registered(how: str, value: Value | None) -> Value:
 
 
 def container_method(
-    it: Interpreter, node: cst.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
+    it: Interpreter, node: ast.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
 ) -> Value:
     """A method of a list, tuple, set, dictionary or ``torch.Size``."""
     if name in _GROWING:
@@ -380,16 +379,16 @@ def _fallback(receiver: Dict, default: Value | None) -> Value:
 
 
 def _grow(
-    it: Interpreter, node: cst.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
+    it: Interpreter, node: ast.Call, receiver: Sequence | Dict | Shape, name: str, given: Arguments, state: State
 ) -> Value:
     from exportlint.source.statements import note_change
 
     value = given.positional[-1] if given.positional else UNKNOWN
     note_change(it, node, receiver, value, name, state)
     result = receiver.any if isinstance(receiver, Sequence) and name == "pop" else NONE if name != "pop" else UNKNOWN
-    variable = node.func.value if isinstance(node.func, cst.Attribute) else None
-    if isinstance(variable, cst.Name) and variable.value in state.variables:
-        state.variables[variable.value] = _grown(receiver, name, value)
+    variable = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(variable, ast.Name) and variable.id in state.variables:
+        state.variables[variable.id] = _grown(receiver, name, value)
     return result
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import libcst as cst
 
 from exportlint.source import builtin_calls, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.parameters import OPEN, Arguments
-from exportlint.source.tree import children
+from exportlint.source.tree import children, indices, is_none
+from exportlint.source.tree import given as given_to
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -93,9 +93,9 @@ _HIGHER_ORDER = frozenset({
 })  # fmt: skip
 
 
-def call(it: Interpreter, node: cst.Call, state: State) -> Value:
+def call(it: Interpreter, node: ast.Call, state: State) -> Value:
     """The value of a call expression."""
-    if isinstance(node.func, cst.Name) and node.func.value == "super" and not node.args:
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and not node.keywords:
         cls, owner = state.frame.cls, state.frame.owner
         return Super(cls, owner) if cls is not None and owner is not None else UNKNOWN
     callee = it.expression(node.func, state)
@@ -104,39 +104,41 @@ def call(it: Interpreter, node: cst.Call, state: State) -> Value:
     return join_all(results) if results else UNKNOWN
 
 
-def arguments(it: Interpreter, node: cst.Call, state: State) -> Arguments:
+def arguments(it: Interpreter, node: ast.Call, state: State) -> Arguments:
     """The values of the arguments of a call."""
     positional: list[Value] = []
     keywords: dict[str, Value] = {}
     unknown = False
     for part in node.args:
+        if not isinstance(part, ast.Starred):
+            positional.append(it.expression(part, state))
+            continue
         value = it.expression(part.value, state)
-        if part.star == "*":
-            if isinstance(value, Sequence) and value.items is not None:
-                positional += value.items
-            elif isinstance(value, Shape):
-                positional.append(value)
-            else:
-                unknown = True
-        elif part.star == "**":
-            known = isinstance(value, Dict) and all(isinstance(k, str) for k, _ in value.items)
-            if isinstance(value, Dict) and known:
-                keywords.update(value.items)
-            unknown = unknown or not known or (isinstance(value, Dict) and value.kept == OPEN)
-        elif part.keyword is not None:
-            keywords[part.keyword.value] = value
-        else:
+        if isinstance(value, Sequence) and value.items is not None:
+            positional += value.items
+        elif isinstance(value, Shape):
             positional.append(value)
+        else:
+            unknown = True
+    for keyword in node.keywords:
+        value = it.expression(keyword.value, state)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = value
+            continue
+        known = isinstance(value, Dict) and all(isinstance(k, str) for k, _ in value.items)
+        if isinstance(value, Dict) and known:
+            keywords.update(value.items)
+        unknown = unknown or not known or (isinstance(value, Dict) and value.kept == OPEN)
     return Arguments(tuple(positional), keywords, unknown)
 
 
-def apply(it: Interpreter, node: cst.Call, callee: Value, given: Arguments, state: State) -> Value:
+def apply(it: Interpreter, node: ast.Call, callee: Value, given: Arguments, state: State) -> Value:
     """The result of calling a value."""
     handler = _CALLEES.get(type(callee))
     return UNKNOWN if handler is None else handler(it, node, callee, given, state)
 
 
-def _function(it: Interpreter, node: cst.Call, callee: Function, given: Arguments, state: State) -> Value:
+def _function(it: Interpreter, node: ast.Call, callee: Function, given: Arguments, state: State) -> Value:
     if callee.entry is not None and f"{callee.entry.module.name}.{callee.entry.name}" in it.project.predicates:
         return Const(True)
     result = it.invoke(callee, given, state)
@@ -145,14 +147,14 @@ def _function(it: Interpreter, node: cst.Call, callee: Function, given: Argument
     return result
 
 
-def _class(it: Interpreter, node: cst.Call, callee: Class, given: Arguments, state: State) -> Value:
+def _class(it: Interpreter, node: ast.Call, callee: Class, given: Arguments, state: State) -> Value:
     _, outside = it.project.lineage(callee.entry)
     if "torch.autograd.Function" in outside or "torch.autograd.function.Function" in outside:
         return UNKNOWN
     return it.instance(callee.entry, node, given, state)
 
 
-def _instance(it: Interpreter, node: cst.Call, callee: Instance, given: Arguments, state: State) -> Value:
+def _instance(it: Interpreter, node: ast.Call, callee: Instance, given: Arguments, state: State) -> Value:
     name = "forward" if callee.module else "__call__"
     entry = it.project.method(callee.cls, name) or it.project.method(callee.cls, "__call__")
     if entry is None:
@@ -163,7 +165,7 @@ def _instance(it: Interpreter, node: cst.Call, callee: Instance, given: Argument
     return it.invoke(function, given, state) if isinstance(function, Function) else UNKNOWN
 
 
-def torch_module(it: Interpreter, node: cst.Call, callee: TorchModule, given: Arguments, state: State) -> Value:
+def torch_module(it: Interpreter, node: ast.Call, callee: TorchModule, given: Arguments, state: State) -> Value:
     """The result of calling a module of ``torch.nn``."""
     kind = facts().modules.get(callee.name, "other")
     if callee.name == "torch.nn.Sequential":
@@ -202,19 +204,19 @@ def _module_result(name: str, kind: str, made: Tensor, given: Arguments) -> Valu
 
 
 def _called(
-    it: Interpreter, node: cst.CSTNode, name: str, receiver: Value | None, given: Arguments, result: Value, state: State
+    it: Interpreter, node: ast.AST, name: str, receiver: Value | None, given: Arguments, result: Value, state: State
 ) -> None:
     it.emit(Called(it.site(node, state), name, receiver, given.positional, given.keywords, result))
 
 
-def _external(it: Interpreter, node: cst.Call, callee: External, given: Arguments, state: State) -> Value:
+def _external(it: Interpreter, node: ast.Call, callee: External, given: Arguments, state: State) -> Value:
     name = callee.name
     result = Const(True) if name in it.project.predicates else _external_result(it, node, name, given, state)
     _called(it, node, name, None, given, result, state)
     return result
 
 
-def _external_result(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value:
+def _external_result(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     if name in PREDICATES:
         said = PREDICATES[name]
         return Static("bool") if said is None else Const(said)
@@ -235,7 +237,7 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, given: Argument
     return tensors.call_function(it, node, name, given, state) if special is None else special
 
 
-def _asserted(it: Interpreter, node: cst.Call, value: Value, state: State) -> None:
+def _asserted(it: Interpreter, node: ast.Call, value: Value, state: State) -> None:
     """``torch._assert`` asks for the truth of a tensor, and fixes the side of a comparison of sizes."""
     if is_tensor(value):
         it.emit(Asked(it.site(node, state), value, "bool()"))
@@ -243,7 +245,7 @@ def _asserted(it: Interpreter, node: cst.Call, value: Value, state: State) -> No
         it.emit(Asked(it.site(node, state), value, "assert", validates=True))
 
 
-def _elsewhere(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:
+def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
     """What functions of other libraries, and of Python's, return that rules want to recognise."""
     reading = "random number" if name.startswith("numpy.random.") else _READINGS.get(name)
     if reading is not None:
@@ -275,7 +277,7 @@ def _parts(given: Arguments) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _math(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: State) -> Value:
+def _math(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
     for value in given.positional:
         for option in options(value):
             it.emit(Converted(it.site(node, state), option, f"math.{short}"))
@@ -298,7 +300,7 @@ def _product(found: list[Size | Shape]) -> Value:
     return (varying or known[0]).opaque if known else Size()
 
 
-def _numpy(it: Interpreter, node: cst.Call, short: str, given: Arguments, state: State) -> Value:
+def _numpy(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
     """A numpy function: what it makes of tensors, sizes and arrays holds what they held."""
     found = [v for value in given.all for v in options(value)]
     arrays = [v for v in found if isinstance(v, Array)]
@@ -312,7 +314,7 @@ def _numpy(it: Interpreter, node: cst.Call, short: str, given: Arguments, state:
     return Array(whole=(short in _ARRAYS and not isinstance(given.get(0), (Const, Static))) or short in _FILLED)
 
 
-def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: State) -> Value | None:
+def _torch(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
     """Names of torch that make no tensor, or keep one."""
     first = given.get(0)
     if name == "torch.device":
@@ -330,23 +332,23 @@ def _torch(it: Interpreter, node: cst.Call, name: str, given: Arguments, state: 
     return Static("bool") if name == "torch.is_tensor" else None
 
 
-def _checked(node: cst.Call, state: State) -> Value:
+def _checked(node: ast.Call, state: State) -> Value:
     """What ``torch._check`` was told about is known from then on: a decision on it may be certain."""
-    if node.args:
-        for name in names_in(node.args[0].value):
+    for part in given_to(node)[:1]:
+        for name in names_in(part):
             if isinstance(state.variables.get(name), Number):
                 state.variables[name] = Static("int")
     return NONE
 
 
-def names_in(node: cst.CSTNode) -> list[str]:
+def names_in(node: ast.AST) -> list[str]:
     """The variables that an expression mentions."""
-    if isinstance(node, cst.Name):
-        return [node.value]
+    if isinstance(node, ast.Name):
+        return [node.id]
     return [name for child in children(node) for name in names_in(child)]
 
 
-def _method(it: Interpreter, node: cst.Call, callee: Method, given: Arguments, state: State) -> Value:
+def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, state: State) -> Value:
     receiver = callee.receiver
     if isinstance(receiver, Tensor):
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
@@ -379,7 +381,7 @@ def _applied(it: Interpreter, receiver: Class, given: Arguments, state: State) -
     return it.invoke(function, replace(given, positional=positional), state)
 
 
-def _in_place(it: Interpreter, node: cst.Call, receiver: Tensor, result: Tensor, state: State) -> None:
+def _in_place(it: Interpreter, node: ast.Call, receiver: Tensor, result: Tensor, state: State) -> None:
     from exportlint.source.statements import note_change
 
     note_change(it, node, receiver, result, "item", state)
@@ -395,31 +397,26 @@ def _module_method(receiver: TorchModule, name: str) -> Value:
     return UNKNOWN
 
 
-def annotated(it: Interpreter, annotation: cst.Annotation, state: State) -> Value:
+def annotated(it: Interpreter, node: ast.expr, state: State) -> Value:
     """What an annotation says of a value: tensors, numbers, sequences of them; ``Optional`` and ``|`` of these."""
-    return of_annotation(it, annotation.annotation, state)
-
-
-def of_annotation(it: Interpreter, node: cst.BaseExpression, state: State) -> Value:
-    """What an annotation's expression says."""
-    if isinstance(node, cst.SimpleString):
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
-            node = cst.parse_expression(str(node.evaluated_value))
-        except cst.ParserSyntaxError:
+            node = ast.parse(node.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return UNKNOWN
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
-        return join(of_annotation(it, node.left, state), of_annotation(it, node.right, state))
-    if isinstance(node, cst.Subscript):
+    if is_none(node):
+        return NONE
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return join(annotated(it, node.left, state), annotated(it, node.right, state))
+    if isinstance(node, ast.Subscript):
         return _of_generic(it, node, state)
-    return _of_named(it, node, state) if isinstance(node, (cst.Name, cst.Attribute)) else UNKNOWN
+    return _of_named(it, node, state) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN
 
 
-def _of_named(it: Interpreter, node: cst.Name | cst.Attribute, state: State) -> Value:
+def _of_named(it: Interpreter, node: ast.Name | ast.Attribute, state: State) -> Value:
     it.silent += 1
     value = it.expression(node, state)
     it.silent -= 1
-    if value == NONE:
-        return NONE
     if isinstance(value, External):
         space, _, short = value.name.rpartition(".")
         if value.name == "torch.Tensor" or value.name in facts().constructors:
@@ -429,15 +426,10 @@ def _of_named(it: Interpreter, node: cst.Name | cst.Attribute, state: State) -> 
     return UNKNOWN
 
 
-def _of_generic(it: Interpreter, node: cst.Subscript, state: State) -> Value:
-    name = (
-        node.value.value
-        if isinstance(node.value, cst.Name)
-        else getattr(getattr(node.value, "attr", None), "value", "")
-    )
-    inner = [
-        of_annotation(it, part.slice.value, state) for part in node.slice if isinstance(part.slice, cst.Index)
-    ] or [UNKNOWN]
+def _of_generic(it: Interpreter, node: ast.Subscript, state: State) -> Value:
+    name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+    parts = indices(node)
+    inner = [annotated(it, part, state) for part in parts if not isinstance(part, ast.Slice)] or [UNKNOWN]
     if name == "Optional":
         return join(inner[0], NONE)
     if name == "Union":
@@ -445,12 +437,12 @@ def _of_generic(it: Interpreter, node: cst.Subscript, state: State) -> Value:
     if name in ("list", "List", "Sequence", "Iterable"):
         return Sequence(None, inner[0])
     if name in ("tuple", "Tuple"):
-        open_ended = any(isinstance(p.slice, cst.Index) and isinstance(p.slice.value, cst.Ellipsis) for p in node.slice)
+        open_ended = any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
         return Sequence(None, inner[0], "tuple") if open_ended else Sequence(tuple(inner), kind="tuple")
     return UNKNOWN
 
 
-_CALLEES: dict[type[Value], Callable[[Interpreter, cst.Call, Any, Arguments, State], Value]] = {
+_CALLEES: dict[type[Value], Callable[[Interpreter, ast.Call, Any, Arguments, State], Value]] = {
     Function: _function,
     External: _external,
     Method: _method,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from exportlint.source.events import Asked
 from exportlint.source.state import Slot, State, join_states
+from exportlint.source.tree import given, is_none
 from exportlint.source.values import (
     NONE,
     Class,
@@ -36,23 +36,22 @@ if TYPE_CHECKING:
     from exportlint.source.events import Asker
     from exportlint.source.interpreter import Interpreter
 
+_BOOL = External("builtins.bool")
 _OBJECTS = (Tensor, Sequence, Dict, Shape, Size, Number, Instance, TorchModule, Function, Class, Module, Device)
 
 
-def branch(
-    it: Interpreter, node: cst.BaseExpression, state: State, by: Asker, value: Value | None = None
-) -> tuple[State, State]:
+def branch(it: Interpreter, node: ast.expr, state: State, by: Asker, value: Value | None = None) -> tuple[State, State]:
     """The states in which the condition holds and in which it does not; one is dead where that is certain.
 
     `value` is the value of the node, where it was evaluated already.
     """
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-        true, false = branch(it, node.expression, state, by)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        true, false = branch(it, node.operand, state, by)
         return false, true
-    if isinstance(node, cst.BooleanOperation):
-        return _connected(it, node, state, by)
-    if isinstance(node, cst.Call) and len(node.args) == 1 and _quiet(it, node.func, state) == External("builtins.bool"):
-        node, value = node.args[0].value, None  # what asks for the truth of a bool asks for that of its argument
+    if isinstance(node, ast.BoolOp):
+        return connected(it, node.op, node.values, state, by)
+    if isinstance(node, ast.Call) and len(given(node)) == 1 and _quiet(it, node.func, state) == _BOOL:
+        node, value = given(node)[0], None  # what asks for the truth of a bool asks for that of its argument
     if value is None:
         value = it.expression(node, state)
     it.emit(Asked(it.site(node, state), value, by, by == "assert" or (by == "if" and state.frame.validating)))
@@ -65,26 +64,24 @@ def branch(
     return true, false
 
 
-def _connected(it: Interpreter, node: cst.BooleanOperation, state: State, by: Asker) -> tuple[State, State]:
-    true, false = branch(it, node.left, state, by)
-    if isinstance(node.operator, cst.And):
-        if true.dead:
-            return true, false
-        true, other = _right(it, node, true, by, certain=false.dead)
-        return true, join_states(false, other)
-    if false.dead:
-        return true, false
-    other, false = _right(it, node, false, by, certain=true.dead)
-    return join_states(true, other), false
-
-
-def _right(
-    it: Interpreter, node: cst.BooleanOperation, state: State, by: Asker, *, certain: bool
+def connected(
+    it: Interpreter, operator: ast.boolop, values: list[ast.expr], state: State, by: Asker
 ) -> tuple[State, State]:
-    it.optional += not certain
-    sides = branch(it, node.right, state, by)
-    it.optional -= not certain
-    return sides
+    """The states in which ``a and b and c`` (or ``or``) holds and in which it does not."""
+    true, false = branch(it, values[0], state, by)
+    for value in values[1:]:
+        goes_on, stays = (true, false) if isinstance(operator, ast.And) else (false, true)
+        if goes_on.dead:
+            break
+        certain = stays.dead
+        it.optional += not certain
+        true, false = branch(it, value, goes_on, by)
+        it.optional -= not certain
+        if isinstance(operator, ast.And):
+            false = join_states(stays, false)
+        else:
+            true = join_states(stays, true)
+    return true, false
 
 
 def truth(value: Value) -> bool | None:
@@ -111,10 +108,10 @@ def identity(left: Value, right: Value, positive: bool) -> Value:
     return Static("bool")
 
 
-def _narrow(it: Interpreter, node: cst.BaseExpression, value: Value, true: State, false: State) -> None:
-    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+def _narrow(it: Interpreter, node: ast.expr, value: Value, true: State, false: State) -> None:
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
         _narrow_none(it, node, true, false)
-    elif isinstance(node, cst.Call):
+    elif isinstance(node, ast.Call):
         _narrow_kind(it, node, true, false)
     else:
         rest = tuple(v for v in options(value) if v != NONE)
@@ -122,13 +119,11 @@ def _narrow(it: Interpreter, node: cst.BaseExpression, value: Value, true: State
             rebind(it, node, join_all(rest), true)
 
 
-def _narrow_none(it: Interpreter, node: cst.Comparison, true: State, false: State) -> None:
-    target = node.comparisons[0]
-    if not isinstance(target.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)):
+def _narrow_none(it: Interpreter, node: ast.Compare, true: State, false: State) -> None:
+    operator = node.ops[0]
+    if not isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) or not is_none(node.comparators[0]):
         return
-    if not isinstance(target.comparator, cst.Name) or target.comparator.value != "None":
-        return
-    none, other = (true, false) if isinstance(target.operator, (cst.Is, cst.Equal)) else (false, true)
+    none, other = (true, false) if isinstance(operator, (ast.Is, ast.Eq)) else (false, true)
     value = _quiet(it, node.left, other)
     rebind(it, node.left, NONE, none)
     rest = tuple(v for v in options(value) if v != NONE)
@@ -136,18 +131,18 @@ def _narrow_none(it: Interpreter, node: cst.Comparison, true: State, false: Stat
         rebind(it, node.left, join_all(rest), other)
 
 
-def _narrow_kind(it: Interpreter, node: cst.Call, true: State, false: State) -> None:
+def _narrow_kind(it: Interpreter, node: ast.Call, true: State, false: State) -> None:
     """``isinstance(x, torch.Tensor)`` and ``torch.is_tensor(x)``; other classes say only what it is not."""
-    name = node.func.value if isinstance(node.func, cst.Name) else ""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
     called = _quiet(it, node.func, true)
     if called == External("torch.is_tensor") and len(node.args) == 1:
         wanted: tuple[Value, ...] = (External("torch.Tensor"),)
     elif name == "isinstance" and len(node.args) == 2:
-        classes = _quiet(it, node.args[1].value, true)
+        classes = _quiet(it, node.args[1], true)
         wanted = classes.items or () if isinstance(classes, Sequence) else options(classes)
     else:
         return
-    subject = node.args[0].value
+    subject = node.args[0]
     found = options(_quiet(it, subject, true))
     tensor = any(w in (External("torch.Tensor"), External("torch.nn.Parameter")) for w in wanted)
     inside = tuple(v for v in found if isinstance(v, Tensor) is tensor or isinstance(v, Unknown))
@@ -164,23 +159,23 @@ def _narrow_kind(it: Interpreter, node: cst.Call, true: State, false: State) -> 
         true.dead = True
 
 
-def _quiet(it: Interpreter, node: cst.BaseExpression, state: State) -> Value:
+def _quiet(it: Interpreter, node: ast.expr, state: State) -> Value:
     it.silent += 1
     value = it.expression(node, state)
     it.silent -= 1
     return value
 
 
-def rebind(it: Interpreter, node: cst.BaseExpression, value: Value, state: State) -> None:
+def rebind(it: Interpreter, node: ast.expr, value: Value, state: State) -> None:
     """What is now known of a variable, or of an attribute of an object; nothing was assigned."""
-    if isinstance(node, cst.NamedExpr):
+    if isinstance(node, ast.NamedExpr):
         node = node.target
-    if isinstance(node, cst.Name):
-        if node.value in state.variables:
-            state.variables[node.value] = value
-    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-        owner = state.variables.get(node.value.value)
+    if isinstance(node, ast.Name):
+        if node.id in state.variables:
+            state.variables[node.id] = value
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner = state.variables.get(node.value.id)
         if isinstance(owner, Instance):
-            key = (owner.key, node.attr.value)
+            key = (owner.key, node.attr)
             slot = state.heap.get(key)
             state.heap[key] = Slot(value, slot.site if slot else None)

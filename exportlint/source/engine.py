@@ -11,8 +11,8 @@ from exportlint.rules import catalogue
 from exportlint.source.callers import Callers, Generated
 from exportlint.source.discover import discover
 from exportlint.source.files import UnreadableError
-from exportlint.source.fragments import Range
 from exportlint.source.project import Project
+from exportlint.source.sites import Range
 from exportlint.source.suppress import silences, suppressed
 from exportlint.source.units import Unit, analyse, reason_of
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from exportlint.rules.base import Rule
     from exportlint.source.events import Event
     from exportlint.source.files import SourceFile
-    from exportlint.source.fragments import Fragment
     from exportlint.source.index import ModuleIndex
     from exportlint.source.units import Heard
 
@@ -149,7 +148,6 @@ class _Run:
     project: Project = field(init=False)
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(default_factory=Generated)
-    fragments: dict[int, Fragment | None] = field(default_factory=dict)
     units: dict[SourceFile, Unit] = field(default_factory=dict)
     unanalysed: list[Unanalysed] = field(default_factory=list)
     rules: dict[type[Event], list[Rule]] = field(init=False)
@@ -192,7 +190,7 @@ class _Run:
         """What the module classes of a file say; each file is run once."""
         if module.source not in self.units:
             holds = may_hold_modules(module.source.text)
-            self.units[module.source] = analyse(self.project, module, self.rules, self.fragments) if holds else Unit()
+            self.units[module.source] = analyse(self.project, module, self.rules) if holds else Unit()
         return self.units[module.source]
 
     def _calling(self, path: Path) -> Iterator[Unit]:

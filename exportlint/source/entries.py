@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from exportlint.source.calls import annotated
 from exportlint.source.events import Given
 from exportlint.source.facts import facts
-from exportlint.source.fragments import Site, UnparsableError
-from exportlint.source.parameters import Arguments, default, parameters
+from exportlint.source.parameters import Arguments, default
+from exportlint.source.sites import Site
 from exportlint.source.state import Frame, State
-from exportlint.source.tree import children
+from exportlint.source.tree import FunctionNode, children, given, is_none, keyword_only, parameters
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -35,9 +34,9 @@ from exportlint.source.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from exportlint.source.fragments import Fragment
-    from exportlint.source.index import ClassEntry, ModuleIndex
+    from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
     from exportlint.source.interpreter import Interpreter
+    from exportlint.source.tree import Parameter
 
 _PYTHON = frozenset({*dir(list), *dir(dict), *dir(str), *dir(int), *dir(float), *dir(set)})
 _ANY_SIZE = (External("torch.export.Dim.DYNAMIC"), External("torch.export.Dim.AUTO"))
@@ -47,8 +46,8 @@ _TENSOR_ONLY = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 def run_case(it: Interpreter, module: ModuleIndex) -> None:
     """Run the model that the file's own ``build()`` makes, on what its ``inputs()`` are."""
     model, state = call_function(it, module, "build")
-    given, _ = call_function(it, module, "inputs")
-    if not isinstance(model, Instance) or state is None or not isinstance(given, Sequence) or given.items is None:
+    first, _ = call_function(it, module, "inputs")
+    if not isinstance(model, Instance) or state is None or not isinstance(first, Sequence) or first.items is None:
         return
     second, _ = call_function(it, module, "inputs2")
     keywords, _ = call_function(it, module, "kwargs")
@@ -56,7 +55,7 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
     wanted = _wanted(it, module, state)
     positional = tuple(
         as_input(it, value, others[i] if i < len(others) else None, wanted[i] if i < len(wanted) else None)
-        for i, value in enumerate(given.items)
+        for i, value in enumerate(first.items)
     )
     named = keywords.items if isinstance(keywords, Dict) else ()
     _tell_given(it, model, positional)
@@ -69,11 +68,9 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
 
 def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:
     entry = it.project.method(model.cls, "forward")
-    fragment = it.fragment(entry.extent, id(entry)) if entry is not None else None
-    node = next((s for s in fragment.statements if isinstance(s, cst.FunctionDef)), None) if fragment else None
-    if node is not None and fragment is not None:
-        for parameter, value in zip(list(parameters(node))[1:], positional, strict=False):
-            it.emit(Given(Site(fragment, parameter.name), value))
+    if entry is not None:
+        for parameter, value in zip(list(parameters(entry.node))[1:], positional, strict=False):
+            it.emit(Given(Site(entry.module.source, parameter.node), value))
 
 
 def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:
@@ -82,7 +79,7 @@ def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Valu
     function = it.function(entry) if entry is not None else UNKNOWN
     if not isinstance(function, Function):
         return UNKNOWN, None
-    state = State(Frame(module, function.closure.fragment))
+    state = State(Frame(module))
     it.silent += 1
     try:
         return it.invoke(function, Arguments(), state), state
@@ -139,22 +136,11 @@ def _example(size: Value) -> int | None:
 
 
 def run_class(it: Interpreter, cls: ClassEntry) -> None:
-    """Run the forward of a class of which nothing is known but its source.
-
-    Raises:
-        UnparsableError: When libcst refuses the forward.
-    """
+    """Run the forward of a class of which nothing is known but its source."""
     entry = it.project.method(cls, "forward")
-    fragment = it.fragment(entry.extent, id(entry)) if entry is not None else None
-    if entry is None:
-        return
-    if fragment is None:
-        raise UnparsableError(f"the parser refuses its `forward` at line {entry.extent.first}")
-    state = State(Frame(cls.module, fragment, cls))
-    owner = it.instance(cls, None, Arguments(open=True), state)
-    node = next((s for s in fragment.statements if isinstance(s, cst.FunctionDef)), None)
-    if node is not None:
-        run(it, owner, _given(it, node, fragment, owner, cls))
+    if entry is not None:
+        owner = it.instance(cls, None, Arguments(open=True), State(Frame(cls.module, cls)))
+        run(it, owner, _given(it, entry, owner, cls))
 
 
 def run(it: Interpreter, model: Instance, given: Arguments) -> None:
@@ -165,46 +151,44 @@ def run(it: Interpreter, model: Instance, given: Arguments) -> None:
     function = it.function(entry, model)
     if isinstance(function, Function):
         it.defined(model)
-        state = State(Frame(function.closure.module, function.closure.fragment, model.cls, model))
+        state = State(Frame(function.closure.module, model.cls, model))
         it.invoke(function, given, state)
         it.finish(state)
 
 
-def _given(it: Interpreter, node: cst.FunctionDef, fragment: Fragment, owner: Instance, cls: ClassEntry) -> Arguments:
-    entry = it.project.method(cls, "forward")
-    frame = Frame(entry.module if entry is not None else cls.module, fragment, cls, owner)
-    state = State(frame)
+def _given(it: Interpreter, entry: FunctionEntry, owner: Instance, cls: ClassEntry) -> Arguments:
+    node = entry.node
+    state = State(Frame(entry.module, cls, owner))
     first = next(iter(parameters(node)), None)
     values: list[Value] = []
     named: dict[str, Value] = {}
-    keyword_only = {p.name.value for p in node.params.kwonly_params}
+    only = {p.name for p in keyword_only(node.args)}
     for parameter in parameters(node):
-        if parameter is first:
+        if parameter == first:
             continue
         value = _parameter(it, parameter, node, state)
-        if parameter.name.value in keyword_only:
-            named[parameter.name.value] = value
+        if parameter.name in only:
+            named[parameter.name] = value
         else:
             values.append(value)
     return Arguments(tuple(values), named, open=True)
 
 
-def _parameter(it: Interpreter, parameter: cst.Param, node: cst.FunctionDef, state: State) -> Value:
+def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state: State) -> Value:
     """What a parameter of an entry is: by annotation, by default, by the way the body uses it."""
-    given = default(it, parameter, Arguments(open=True), state)
-    if parameter.annotation is not None:
-        value = annotated(it, parameter.annotation, state)
+    otherwise = default(it, parameter, Arguments(open=True), state)
+    if parameter.node.annotation is not None:
+        value = annotated(it, parameter.node.annotation, state)
         if value != UNKNOWN:
-            optional = isinstance(parameter.default, cst.Name) and parameter.default.value == "None"
-            return join(value, NONE) if optional else value
-    if isinstance(given, (Tensor, Static)):
-        return given
-    if parameter.default is None and _used_as_tensor(it, parameter.name.value, node, state):
+            return join(value, NONE) if is_none(parameter.default) else value
+    if isinstance(otherwise, (Tensor, Static)):
+        return otherwise
+    if parameter.default is None and _used_as_tensor(it, parameter.name, node, state):
         return Tensor("follows", fed=True)
     return UNKNOWN
 
 
-def _used_as_tensor(it: Interpreter, name: str, function: cst.FunctionDef, state: State, depth: int = 3) -> bool:
+def _used_as_tensor(it: Interpreter, name: str, function: FunctionNode, state: State, depth: int = 3) -> bool:
     """Whether the body does with the name what works for tensors alone, or a function that it hands the name to does.
 
     Args:
@@ -215,59 +199,60 @@ def _used_as_tensor(it: Interpreter, name: str, function: cst.FunctionDef, state
         depth: How many calls are followed from here.
     """
     methods = facts().methods
-    for node in _uses(function.body):
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == name:
-            attribute = node.attr.value
+    for node in (use for statement in function.body for use in _uses(statement)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+            attribute = node.attr
             if attribute in _TENSOR_ONLY or (attribute in methods and attribute not in _PYTHON):
                 return True
-        first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-        named = isinstance(first, cst.Name) and first.value == name
-        if named and isinstance(node, cst.Call) and _takes_tensor(it, node.func, state):
+        first = next(iter(given(node)), None) if isinstance(node, ast.Call) else None
+        named = isinstance(first, ast.Name) and first.id == name
+        if named and isinstance(node, ast.Call) and _takes_tensor(it, node.func, state):
             return True
-        if depth and isinstance(node, cst.Call) and _helper_takes_tensor(it, name, node, state, depth - 1):
+        if depth and isinstance(node, ast.Call) and _helper_takes_tensor(it, name, node, state, depth - 1):
             return True
     return False
 
 
-def _helper_takes_tensor(it: Interpreter, name: str, node: cst.Call, state: State, depth: int) -> bool:
+def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, state: State, depth: int) -> bool:
     """Whether the call is one of a method or function of the project that uses what it is given as a tensor."""
-    places = [i for i, part in enumerate(node.args) if isinstance(part.value, cst.Name) and part.value.value == name]
+    names: list[str | int | None] = [*range(len(node.args)), *(keyword.arg for keyword in node.keywords)]
+    parts = zip(names, given(node), strict=True)
+    places = [place for place, part in parts if isinstance(part, ast.Name) and part.id == name]
     helper = _helper(it, node.func, state) if places else None
-    if helper is None or not isinstance(helper.node, cst.FunctionDef) or any(part.star for part in node.args):
+    starred = None in names or any(isinstance(part, ast.Starred) for part in node.args)
+    if helper is None or isinstance(helper.node, ast.Lambda) or starred:
         return False
-    wanted = list(parameters(helper.node))[helper.owner is not None :]
-    inner = State(Frame(helper.closure.module, helper.closure.fragment, helper.closure.cls, helper.owner))
-    for i in places:
-        keyword = node.args[i].keyword
-        known = {p.name.value for p in wanted}
-        given = keyword.value if keyword is not None else wanted[i].name.value if i < len(wanted) else ""
-        if given in known and _used_as_tensor(it, given, helper.node, inner, depth):
+    wanted = [p.name for p in parameters(helper.node)][helper.owner is not None :]
+    inner = State(Frame(helper.closure.module, helper.closure.cls, helper.owner))
+    for place in places:
+        taken = place if not isinstance(place, int) else wanted[place] if place < len(wanted) else None
+        if taken in wanted and _used_as_tensor(it, str(taken), helper.node, inner, depth):
             return True
     return False
 
 
-def _helper(it: Interpreter, node: cst.BaseExpression, state: State) -> Function | None:
+def _helper(it: Interpreter, node: ast.expr, state: State) -> Function | None:
     """The method of ``self``, or the function of the file, that is called."""
     found: Value = UNKNOWN
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         owner = state.frame.owner
-        entry = it.project.method(owner.cls, node.attr.value) if isinstance(owner, Instance) else None
+        entry = it.project.method(owner.cls, node.attr) if isinstance(owner, Instance) else None
         found = it.function(entry, owner) if entry is not None else UNKNOWN
-    elif isinstance(node, cst.Name):
-        entry = state.frame.module.functions.get(node.value)
+    elif isinstance(node, ast.Name):
+        entry = state.frame.module.functions.get(node.id)
         found = it.function(entry) if entry is not None else UNKNOWN
     return found if isinstance(found, Function) else None
 
 
-def _takes_tensor(it: Interpreter, node: cst.BaseExpression, state: State) -> bool:
+def _takes_tensor(it: Interpreter, node: ast.expr, state: State) -> bool:
     """Whether a call of this is a function of torch that wants a tensor first, or a module of ``torch.nn``."""
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
-        initial = it.initial(state.frame.owner, node.attr.value) if isinstance(state.frame.owner, Instance) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        initial = it.initial(state.frame.owner, node.attr) if isinstance(state.frame.owner, Instance) else None
         return any(
             isinstance(v, TorchModule) and facts().modules.get(v.name) in ("tensor", "recurrent")
             for v in options(initial or UNKNOWN)
         )
-    if not isinstance(node, (cst.Attribute, cst.Name)):
+    if not isinstance(node, (ast.Attribute, ast.Name)):
         return False
     it.silent += 1
     value = it.expression(node, state)
@@ -276,8 +261,8 @@ def _takes_tensor(it: Interpreter, node: cst.BaseExpression, state: State) -> bo
     return operator is not None and operator.takes_tensor and not operator.factory and operator.returns == "tensor"
 
 
-def _uses(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _uses(node: ast.AST) -> Iterator[ast.AST]:
     for child in children(node):
-        if isinstance(child, (cst.Attribute, cst.Call)):
+        if isinstance(child, (ast.Attribute, ast.Call)):
             yield child
         yield from _uses(child)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from exportlint.source.fragments import Site
     from exportlint.source.index import ClassEntry
+    from exportlint.source.sites import Site
     from exportlint.source.values import Instance, Number, Tensor, Value
 
 Asker = Literal[

@@ -1,7 +1,7 @@
 """The index of a file: what it imports and defines, and where, read from Python's own syntax tree.
 
-The index is all that is needed to resolve names and to say which definitions can be reached, at a fifth of the cost
-of the concrete tree. Only the definitions that the analysis enters are parsed by libcst.
+The index is all that is needed to resolve names and to say which definitions can be reached. The tree is kept beside
+it until it is let go, and read anew where the analysis enters the file after that.
 """
 
 from __future__ import annotations
@@ -17,16 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+    from exportlint.source.tree import FunctionNode
+
+Place = tuple[int, int]
+"""Where a statement begins, decorators apart: its line, and the offset in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extent:
-    """The lines of a statement, both included, counted from 1."""
+    """The lines of a statement, both included, counted from 1, and where it begins among them."""
 
     module: ModuleIndex = field(repr=False)
     first: int
     last: int
+    place: Place
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement's tree."""
+        return self.module.statements[self.place]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +51,11 @@ class FunctionEntry:
     def module(self) -> ModuleIndex:
         """The file that holds the function."""
         return self.extent.module
+
+    @property
+    def node(self) -> FunctionNode:
+        """Its tree."""
+        return self.extent.statement  # type: ignore[return-value]
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +100,23 @@ class ModuleIndex:
     classes: dict[str, ClassEntry] = field(default_factory=dict)
     assigned: dict[str, list[Extent]] = field(default_factory=dict)
     all_classes: list[ClassEntry] = field(default_factory=list)
+    _statements: dict[Place, ast.stmt] = field(default_factory=dict)
+
+    @property
+    def statements(self) -> dict[Place, ast.stmt]:
+        """The trees of the statements that extents point to."""
+        if not self._statements:
+            self._statements = {_place(s): s for s in _all(_parsed(self.source.text).body)}
+        return self._statements
+
+    @property
+    def held(self) -> int:
+        """How many lines there are whose trees are in memory."""
+        return len(self.source.lines) if self._statements else 0
+
+    def let_go(self) -> None:
+        """Forget the trees until they are asked for again."""
+        self._statements = {}
 
     @property
     def package(self) -> str:
@@ -102,9 +133,7 @@ def index(path: Path, name: str) -> ModuleIndex:
     source = read(path)
     module = ModuleIndex(source, name)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes are not ours to report
-            tree = ast.parse(source.text)
+        tree = _parsed(source.text)
     except SyntaxError as error:
         raise UnreadableError(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
@@ -113,6 +142,35 @@ def index(path: Path, name: str) -> ModuleIndex:
         _add(module, statement)
     module.all_classes = sorted(_classes(module, tree.body), key=lambda c: c.extent.first)
     return module
+
+
+def _parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are not ours to report
+        return ast.parse(text)
+
+
+def _place(node: ast.stmt) -> Place:
+    return node.lineno, node.col_offset
+
+
+def _all(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement; without recursion, since an ``elif`` is nested in the ``if`` before it."""
+    waiting = list(body)
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        waiting += _inner(statement)
+
+
+def _inner(statement: ast.stmt) -> list[ast.stmt]:
+    """The statements directly inside of one."""
+    found: list[ast.stmt] = []
+    for arm in ("body", "orelse", "finalbody"):
+        found += getattr(statement, arm, ())
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        found += part.body
+    return found
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -183,7 +241,8 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 def _extent(module: ModuleIndex, node: ast.stmt) -> Extent:
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
-    return Extent(module, first, node.end_lineno or node.lineno)
+    module._statements[_place(node)] = node
+    return Extent(module, first, node.end_lineno or node.lineno, _place(node))
 
 
 def dotted(node: ast.expr) -> str:
@@ -236,16 +295,9 @@ def _written(function: FunctionNode) -> Iterator[str]:
 
 
 def _classes(module: ModuleIndex, body: list[ast.stmt]) -> Iterator[ClassEntry]:
-    """Every class below the statements; without recursion, since an ``elif`` is nested in the ``if`` before it."""
-    waiting = list(body)
-    while waiting:
-        statement = waiting.pop()
+    """Every class below the statements."""
+    for statement in _all(body):
         if isinstance(statement, ast.ClassDef):
             known = module.classes.get(statement.name)
             same = known is not None and known.extent.last == (statement.end_lineno or 0)
             yield known if known is not None and same else _class(module, statement)
-        for arm in ("body", "orelse", "finalbody"):
-            inner = getattr(statement, arm, None)
-            waiting += inner if isinstance(inner, list) else ()
-        for handler in getattr(statement, "handlers", []):
-            waiting += handler.body

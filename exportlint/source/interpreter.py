@@ -1,22 +1,21 @@
 """The abstract interpreter: it runs `forward` on values of which only the kind is known, and tells what happened.
 
 What is analysed is what runs: methods, helpers and nested modules are entered by the calls that reach them. Each
-function body is walked by direct dispatch on the class of its libcst nodes.
+function body is walked by direct dispatch on the class of its nodes.
 """
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from exportlint.source import attributes, calls, expressions, statements
 from exportlint.source.events import Called, Carried, Changed, Converted, Defined, Event, Indexed, Iterated
-from exportlint.source.fragments import Fragment, Site, UnparsableError, parse
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
 from exportlint.source.parameters import Arguments, bind
 from exportlint.source.project import Assigned, Outside, Project
+from exportlint.source.sites import Site
 from exportlint.source.state import CLEARED, Frame, Key, Slot, State, join_heaps
 from exportlint.source.values import (
     NONE,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from exportlint.source.index import Extent
+    from exportlint.source.tree import FunctionNode
 
 _STEPS = 400_000
 _DEPTH = 24
@@ -74,10 +74,9 @@ class Interpreter:
     steps: int = _STEPS
     silent: int = 0
     optional: int = 0
-    stack: list[cst.CSTNode] = field(default_factory=list)
+    stack: list[ast.AST] = field(default_factory=list)
     attributes: dict[int, dict[str, Value]] = field(default_factory=dict)
     sites: dict[int, dict[str, Site]] = field(default_factory=dict)
-    fragments: dict[int, Fragment | None] = field(default_factory=dict)
     instances: dict[tuple[int, int], Instance] = field(default_factory=dict)
     globals: dict[tuple[int, str], Value] = field(default_factory=dict)
     functions: dict[int, Value] = field(default_factory=dict)
@@ -124,13 +123,13 @@ class Interpreter:
             self.used.update(getattr(value, "kept", "") for value in (*event.arguments, *reads))
         self.listener(event)
 
-    def site(self, node: cst.CSTNode, state: State) -> Site:
+    def site(self, node: ast.AST, state: State) -> Site:
         """Where a node stands."""
-        return Site(state.frame.fragment, node)
+        return Site(state.frame.module.source, node)
 
     # Expressions and statements
 
-    def expression(self, node: cst.BaseExpression, state: State) -> Value:
+    def expression(self, node: ast.expr, state: State) -> Value:
         """The value of an expression.
 
         Raises:
@@ -142,7 +141,7 @@ class Interpreter:
         handler = expressions.HANDLERS.get(type(node))
         return UNKNOWN if handler is None else handler(self, node, state)
 
-    def block(self, body: Iterable[cst.CSTNode], state: State) -> None:
+    def block(self, body: Iterable[ast.stmt], state: State) -> None:
         """Run statements; the state becomes what it is after them."""
         for statement in body:
             if state.dead:
@@ -152,15 +151,6 @@ class Interpreter:
                 handler(self, statement, state)
 
     # Functions
-
-    def fragment(self, extent: Extent, key: int) -> Fragment | None:
-        """The parsed statement at these lines; ``None`` where libcst refuses it."""
-        if key not in self.fragments:
-            try:
-                self.fragments[key] = parse(extent)
-            except UnparsableError:
-                self.fragments[key] = None
-        return self.fragments[key]
 
     def function(self, entry: FunctionEntry, owner: Value | None = None) -> Value:
         """The function or method as a value, its decorators applied, bound to its owner."""
@@ -178,21 +168,15 @@ class Interpreter:
         return Function(found.node, found.closure, owner, found.entry)
 
     def _defined(self, entry: FunctionEntry) -> Value:
-        fragment = self.fragment(entry.extent, id(entry))
-        if fragment is None:
-            return UNKNOWN
-        for statement in fragment.statements:
-            if isinstance(statement, cst.FunctionDef) and statement.name.value == entry.name:
-                plain = Function(statement, Closure(entry.module, fragment, {}, entry.parent), None, entry)
-                return self._decorated(plain, statement, State(Frame(entry.module, fragment)))
-        return UNKNOWN
+        plain = Function(entry.node, Closure(entry.module, {}, entry.parent), None, entry)
+        return self._decorated(plain, entry.node, State(Frame(entry.module)))
 
-    def _decorated(self, plain: Function, node: cst.FunctionDef, state: State) -> Value:
+    def _decorated(self, plain: Function, node: FunctionNode, state: State) -> Value:
         """The function that the project's own decorators make of it; those of others are taken to change nothing."""
         value: Value = plain
-        for decorator in reversed(node.decorators):
+        for decorator in reversed(node.decorator_list):
             self.silent += 1
-            callee = self.expression(decorator.decorator, state)
+            callee = self.expression(decorator, state)
             if isinstance(callee, Function):
                 value = self.invoke(callee, Arguments((value,)), state)
             elif callee == External("torch.jit.script"):
@@ -216,7 +200,7 @@ class Interpreter:
         forward = function.entry is not None and function.entry.name == "forward"
         if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
-        frame = Frame(closure.module, closure.fragment, closure.cls, function.owner)
+        frame = Frame(closure.module, closure.cls, function.owner)
         inner = State(frame, dict(closure.variables), state.heap)
         bind(self, function, arguments, inner)
         self.stack.append(node)
@@ -238,11 +222,11 @@ class Interpreter:
         home = self.constructing[-1].module
         return function.entry.module is not home and state.frame.module is not home
 
-    def _run(self, node: cst.FunctionDef | cst.Lambda, inner: State) -> Value:
-        if isinstance(node, cst.Lambda):
+    def _run(self, node: FunctionNode | ast.Lambda, inner: State) -> Value:
+        if isinstance(node, ast.Lambda):
             return self.expression(node.body, inner)
         frame = inner.frame
-        self.block(node.body.body, inner)
+        self.block(node.body, inner)
         if not inner.dead:
             frame.returned.append(NONE)
             frame.heaps.append(inner.heap)
@@ -257,7 +241,7 @@ class Interpreter:
 
     # Objects
 
-    def instance(self, cls: ClassEntry, node: cst.CSTNode | None, arguments: Arguments, state: State) -> Instance:
+    def instance(self, cls: ClassEntry, node: ast.AST | None, arguments: Arguments, state: State) -> Instance:
         """An object of the class, its ``__init__`` read for what the attributes are; one object for each call site."""
         place = (id(cls), id(node))
         if place not in self.instances:
@@ -380,14 +364,11 @@ class Interpreter:
 
     def statement_value(self, extent: Extent, name: str) -> Value:
         """What a statement outside of functions binds a name to."""
-        fragment = self.fragment(extent, id(extent))
-        if fragment is None:
-            return UNKNOWN
-        state = State(Frame(extent.module, fragment))
+        state = State(Frame(extent.module))
         self.silent += 1
         constructing, self.constructing = self.constructing, []  # what it is hangs on nobody who asks
         try:
-            self.block(fragment.statements, state)
+            self.block((extent.statement,), state)
         finally:
             self.silent -= 1
             self.constructing = constructing

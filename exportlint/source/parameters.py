@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
+from exportlint.source.tree import Parameter, keyword_only
+from exportlint.source.tree import positional as positional_of
 from exportlint.source.values import (
     NONE,
     SETTING,
@@ -21,8 +22,6 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.state import State
 
@@ -65,37 +64,35 @@ def bind(it: Interpreter, function: Function, arguments: Arguments, inner: State
     """Give the function's parameters their values: arguments, defaults, or nothing known."""
     node = function.node
     positional = list(arguments.positional)
-    if function.owner is not None and isinstance(node, cst.FunctionDef):
+    if function.owner is not None and not isinstance(node, ast.Lambda):
         positional.insert(0, function.owner)
     keywords = dict(arguments.keywords)
-    for parameter in (*node.params.posonly_params, *node.params.params):
-        name = parameter.name.value
+    for parameter in positional_of(node.args):
+        name = parameter.name
         if positional:
             inner.variables[name] = positional.pop(0)
         else:
             inner.variables[name] = _keyword(it, parameter, keywords, arguments, inner)
-    if isinstance(node.params.star_arg, cst.Param):
-        inner.variables[node.params.star_arg.name.value] = (
+    if node.args.vararg is not None:
+        inner.variables[node.args.vararg.arg] = (
             Sequence(tuple(positional), kind="tuple")
             if positional or not arguments.open
             else Sequence(None, UNKNOWN, "tuple")
         )
-    for parameter in node.params.kwonly_params:
-        inner.variables[parameter.name.value] = _keyword(it, parameter, keywords, arguments, inner)
-    if node.params.star_kwarg is not None:
-        inner.variables[node.params.star_kwarg.name.value] = Dict(
-            tuple(keywords.items()), kept=OPEN if arguments.open else ""
-        )
+    for parameter in keyword_only(node.args):
+        inner.variables[parameter.name] = _keyword(it, parameter, keywords, arguments, inner)
+    if node.args.kwarg is not None:
+        inner.variables[node.args.kwarg.arg] = Dict(tuple(keywords.items()), kept=OPEN if arguments.open else "")
 
 
 def _keyword(
-    it: Interpreter, parameter: cst.Param, keywords: dict[str, Value], arguments: Arguments, inner: State
+    it: Interpreter, parameter: Parameter, keywords: dict[str, Value], arguments: Arguments, inner: State
 ) -> Value:
-    name = parameter.name.value
+    name = parameter.name
     return keywords.pop(name) if name in keywords else default(it, parameter, arguments, inner)
 
 
-def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: State) -> Value:
+def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: State) -> Value:
     """What a parameter is for which no argument is known."""
     nothing = SETTING if arguments.open and it.constructing else UNKNOWN
     if parameter.default is None:
@@ -104,18 +101,11 @@ def default(it: Interpreter, parameter: cst.Param, arguments: Arguments, inner: 
     value = it.expression(parameter.default, inner)
     it.silent -= 1
     if isinstance(value, Tensor) and not value.kept:
-        return replace(value, kept=f"default {parameter.name.value}", home=f"default {parameter.name.value}")
+        return replace(value, kept=f"default {parameter.name}", home=f"default {parameter.name}")
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
-        return replace(value, kept=f"default {parameter.name.value}")  # made once, for all calls
+        return replace(value, kept=f"default {parameter.name}")  # made once, for all calls
     if arguments.open:
         if isinstance(value, Const) and value != NONE:
             return Static(type(value.value).__name__, given=bool(it.constructing))
         return nothing
     return value
-
-
-def parameters(node: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Param]:
-    """All parameters that take one argument, in order."""
-    yield from node.params.posonly_params
-    yield from node.params.params
-    yield from node.params.kwonly_params

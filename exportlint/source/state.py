@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from exportlint.source.values import UNKNOWN, Device, Value, join
 
 if TYPE_CHECKING:
-    from exportlint.source.fragments import Fragment, Site
     from exportlint.source.index import ClassEntry, ModuleIndex
+    from exportlint.source.sites import Site
 
 Key = tuple[object, str]
 """An attribute of an object (the object's key and the name), or a global (the file's index and the name)."""
@@ -48,7 +48,6 @@ class Frame:
     """One call of a function: where its code stands, what it is a method of, and what it returned so far."""
 
     module: ModuleIndex
-    fragment: Fragment
     cls: ClassEntry | None = None
     owner: Value | None = None
     globals: set[str] = field(default_factory=set)

@@ -1,19 +1,19 @@
-"""Statements: one function for each class of libcst node."""
+"""Statements: one function for each class of node."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from exportlint.source import attributes, conditions, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
-from exportlint.source.tree import children
+from exportlint.source.tree import FunctionNode, children, same
+from exportlint.source.tree import indices as indices_of
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -64,22 +64,22 @@ def _element(value: Value) -> Value:
     return Static(given=value.given) if isinstance(value, Static) else simple.get(type(value), UNKNOWN)
 
 
-def assign(it: Interpreter, target: cst.CSTNode, value: Value, state: State, how: str = "set") -> None:
+def assign(it: Interpreter, target: ast.AST, value: Value, state: State, how: str = "set") -> None:
     """Bind a target of an assignment, a loop or a ``with``."""
-    if isinstance(target, cst.Name):
+    if isinstance(target, ast.Name):
         _assign_name(it, target, value, state, how)
-    elif isinstance(target, cst.Attribute):
-        attributes.put(it, it.expression(target.value, state), target, target.attr.value, value, state, how=how)
-    elif isinstance(target, cst.Subscript):
+    elif isinstance(target, ast.Attribute):
+        attributes.put(it, it.expression(target.value, state), target, target.attr, value, state, how=how)
+    elif isinstance(target, ast.Subscript):
         _assign_item(it, target, value, state)
-    elif isinstance(target, (cst.Tuple, cst.List)):
+    elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(it, target, value, state)
-    elif isinstance(target, cst.StarredElement):
+    elif isinstance(target, ast.Starred):
         assign(it, target.value, value, state)
 
 
-def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State, how: str) -> None:
-    name = target.value
+def _assign_name(it: Interpreter, target: ast.Name, value: Value, state: State, how: str) -> None:
+    name = target.id
     state.variables[name] = value
     if name in state.frame.globals:
         old = it.global_value(state.frame.module, name, State(state.frame, {}, state.heap))
@@ -87,24 +87,24 @@ def _assign_name(it: Interpreter, target: cst.Name, value: Value, state: State, 
         it.write((state.frame.module, name), change, state)
 
 
-def _assign_item(it: Interpreter, target: cst.Subscript, value: Value, state: State) -> None:
+def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: State) -> None:
     base = it.expression(target.value, state)
-    indices = tuple(subscripts.index(it, part.slice, state) for part in target.slice)
+    indices = tuple(subscripts.index(it, part, state) for part in indices_of(target))
     whole = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
     guard = state.frame.guards[-1].site if state.frame.guards and isinstance(base, Dict) else it.site(target, state)
     it.emit(Indexed(guard, base, whole, stored=True))
     note_change(it, target, base, value, "item", state)
     if isinstance(base, Dict) and isinstance(whole, Const):
         state.heap[place_of(base.kept, state), f"[{whole.value!r}]"] = Slot(value)
-    if isinstance(base, Tensor) and isinstance(target.value, cst.Name):
+    if isinstance(base, Tensor) and isinstance(target.value, ast.Name):
         fed = base.fed or any(isinstance(v, Tensor) and v.fed for v in options(value))
         sized = base.sized or any(isinstance(v, Tensor) and v.sized for v in options(value))
-        state.variables[target.value.value] = replace(base, fed=fed, sized=sized)
-    elif isinstance(base, Dict) and isinstance(target.value, cst.Name):
-        state.variables[target.value.value] = Dict(element=UNKNOWN, kept=base.kept)
+        state.variables[target.value.id] = replace(base, fed=fed, sized=sized)
+    elif isinstance(base, Dict) and isinstance(target.value, ast.Name):
+        state.variables[target.value.id] = Dict(element=UNKNOWN, kept=base.kept)
 
 
-def note_change(it: Interpreter, node: cst.CSTNode, base: Value, value: Value, how: str, state: State) -> None:
+def note_change(it: Interpreter, node: ast.AST, base: Value, value: Value, how: str, state: State) -> None:
     """Report that a container or tensor which outlives the call was changed in place."""
     kept = getattr(base, "kept", "")
     where, _, name = kept.partition(" ")
@@ -135,9 +135,9 @@ def _note_content(it: Interpreter, base: Sequence | Dict | Tensor, how: str, sta
     it.version += 1
 
 
-def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: State) -> None:
-    names = target.elements
-    starred = any(isinstance(e, cst.StarredElement) for e in names)
+def _unpack(it: Interpreter, target: ast.Tuple | ast.List, value: Value, state: State) -> None:
+    names = target.elts
+    starred = any(isinstance(e, ast.Starred) for e in names)
     if isinstance(value, Shape):
         items: list[Value] = [value.size(i, None if starred else len(names)) for i in range(len(names))]
     elif isinstance(value, Sequence) and value.items is not None and len(value.items) == len(names) and not starred:
@@ -146,38 +146,29 @@ def _unpack(it: Interpreter, target: cst.Tuple | cst.List, value: Value, state: 
         it.emit(Iterated(it.site(target, state), value, "starred" if starred else "unpacking"))
         items = [element(it, value)] * len(names)
     for part, item in zip(names, items, strict=True):
-        if isinstance(part, cst.StarredElement):
+        if isinstance(part, ast.Starred):
             assign(it, part.value, Sequence(None, UNKNOWN if isinstance(value, Shape) else item), state)
         else:
-            assign(it, part.value, item, state)
+            assign(it, part, item, state)
 
 
-def _line(it: Interpreter, node: cst.SimpleStatementLine, state: State) -> None:
-    it.block(node.body, state)
-
-
-def _suite(it: Interpreter, node: cst.SimpleStatementSuite | cst.IndentedBlock, state: State) -> None:
-    it.block(node.body, state)
-
-
-def _assign(it: Interpreter, node: cst.Assign, state: State) -> None:
+def _assign(it: Interpreter, node: ast.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
-        outlives = isinstance(target.target, cst.Attribute) or bool(state.frame.globals)
-        advances = outlives and not it.silent and _follows(it, node.value, target.target, state)
-        if it.constructing and isinstance(target.target, cst.Attribute):
-            value = _unregistered(node.value, value, target.target.attr.value, state)
-        assign(it, target.target, value, state, "advance" if advances else "set")
+        outlives = isinstance(target, ast.Attribute) or bool(state.frame.globals)
+        advances = outlives and not it.silent and _follows(it, node.value, target, state)
+        if it.constructing and isinstance(target, ast.Attribute):
+            value = _unregistered(node.value, value, target.attr, state)
+        assign(it, target, value, state, "advance" if advances else "set")
 
 
-def _unregistered(node: cst.BaseExpression, value: Value, name: str, state: State) -> Value:
+def _unregistered(node: ast.expr, value: Value, name: str, state: State) -> Value:
     """The value of an attribute: what is made inside of a plain list that nothing else mentions is not registered."""
-    parts = [part.value for part in node.elements] if isinstance(node, cst.List) else []
-    parts = [node.elt] if isinstance(node, cst.ListComp) else parts
-    if not parts or not isinstance(value, Sequence) or not all(isinstance(part, cst.Call) for part in parts):
+    parts = node.elts if isinstance(node, ast.List) else [node.elt] if isinstance(node, ast.ListComp) else []
+    if not parts or not isinstance(value, Sequence) or not all(isinstance(part, ast.Call) for part in parts):
         return value
-    lines = state.frame.fragment.source.text
-    if len(re.findall(rf"\bself\.{name}\b", lines)) > _MENTIONS or re.search(r"def _apply\b|def to\b", lines):
+    text = state.frame.module.source.text
+    if len(re.findall(rf"\bself\.{name}\b", text)) > _MENTIONS or re.search(r"def _apply\b|def to\b", text):
         return value
     items = None if value.items is None else tuple(_alone(item, name) for item in value.items)
     return replace(value, items=items, element=_alone(value.element, name))
@@ -191,34 +182,34 @@ def _alone(value: Value, name: str) -> Value:
     return value
 
 
-def _follows(it: Interpreter, node: cst.BaseExpression, target: cst.CSTNode, state: State) -> bool:
+def _follows(it: Interpreter, node: ast.expr, target: ast.expr, state: State) -> bool:
     """Whether the new value follows from the old one, and is not just the old one."""
-    while isinstance(node, cst.IfExp):
+    while isinstance(node, ast.IfExp):
         it.silent += 1
         verdict = conditions.truth(it.expression(node.test, state))
         it.silent -= 1
         if verdict is None:
             break
         node = node.body if verdict else node.orelse
-    same = isinstance(node, cst.Attribute) and isinstance(target, cst.Attribute) and node.deep_equals(target)
-    return not same and _reads(node, target)
+    unchanged = isinstance(target, ast.Attribute) and same(node, target)
+    return not unchanged and _reads(node, target)
 
 
-def _reads(node: cst.CSTNode, target: cst.CSTNode) -> bool:
+def _reads(node: ast.AST, target: ast.expr) -> bool:
     """Whether an expression reads the attribute or name that is bound: the new value follows from the old one."""
-    if isinstance(target, cst.Attribute):
-        same = isinstance(node, cst.Attribute) and node.attr.value == target.attr.value
+    if isinstance(target, ast.Attribute):
+        read = isinstance(node, ast.Attribute) and node.attr == target.attr
     else:
-        same = isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value
-    return same or any(_reads(child, target) for child in children(node))
+        read = isinstance(node, ast.Name) and isinstance(target, ast.Name) and node.id == target.id
+    return read or any(_reads(child, target) for child in children(node))
 
 
-def _annotated_assign(it: Interpreter, node: cst.AnnAssign, state: State) -> None:
+def _annotated_assign(it: Interpreter, node: ast.AnnAssign, state: State) -> None:
     if node.value is not None:
         assign(it, node.target, it.expression(node.value, state), state)
 
 
-def _augmented(it: Interpreter, node: cst.AugAssign, state: State) -> None:
+def _augmented(it: Interpreter, node: ast.AugAssign, state: State) -> None:
     from exportlint.source.expressions import binary
 
     old = it.expression(node.target, state)
@@ -227,17 +218,17 @@ def _augmented(it: Interpreter, node: cst.AugAssign, state: State) -> None:
         # In place: the tensor stays where it is.
         note_change(it, node.target, old, value, "item", state)
         value = replace(value, kept=old.kept, placement=old.placement, site=old.site)
-        if isinstance(node.target, cst.Name):
-            state.variables[node.target.value] = value
+        if isinstance(node.target, ast.Name):
+            state.variables[node.target.id] = value
         return
     assign(it, node.target, value, state, "advance")
 
 
-def _expression(it: Interpreter, node: cst.Expr, state: State) -> None:
+def _expression(it: Interpreter, node: ast.Expr, state: State) -> None:
     it.expression(node.value, state)
 
 
-def _return(it: Interpreter, node: cst.Return, state: State) -> None:
+def _return(it: Interpreter, node: ast.Return, state: State) -> None:
     value = NONE if node.value is None else it.expression(node.value, state)
     if it.of_case and len(it.stack) == 1:
         it.emit(Returned(it.site(node, state), value))
@@ -246,7 +237,7 @@ def _return(it: Interpreter, node: cst.Return, state: State) -> None:
     state.dead = True
 
 
-def _raise(it: Interpreter, node: cst.Raise, state: State) -> None:
+def _raise(it: Interpreter, node: ast.Raise, state: State) -> None:
     it.silent += 1  # what an error message says does not matter
     if node.exc is not None:
         it.expression(node.exc, state)
@@ -254,7 +245,7 @@ def _raise(it: Interpreter, node: cst.Raise, state: State) -> None:
     state.dead = True
 
 
-def _assert(it: Interpreter, node: cst.Assert, state: State) -> None:
+def _assert(it: Interpreter, node: ast.Assert, state: State) -> None:
     true, _ = conditions.branch(it, node.test, state, "assert")
     if true.dead and not state.dead:
         true = state.copy()
@@ -262,80 +253,76 @@ def _assert(it: Interpreter, node: cst.Assert, state: State) -> None:
     state.become(true)
 
 
-def _global(it: Interpreter, node: cst.Global, state: State) -> None:
-    for item in node.names:
-        state.frame.globals.add(item.name.value)
+def _global(it: Interpreter, node: ast.Global, state: State) -> None:
+    state.frame.globals.update(node.names)
 
 
-def _validates(node: cst.If) -> bool:
+def _validates(node: ast.If) -> bool:
     """Whether an ``if`` does nothing, on one of its sides, but raise."""
-    other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
-    return _raises(node.body) or (other is not None and _raises(other))
+    return _raises(node.body) or (not _goes_on(node) and _raises(node.orelse))
 
 
-def _raises(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.If):
-        return len(body.body) == 1 and last.orelse is None and _raises(last.body)
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, cst.Raise)
+def _goes_on(node: ast.If) -> bool:
+    """Whether an ``elif`` follows, which the tree shows as an ``if`` in the ``else`` that is not indented."""
+    inner = node.orelse[0] if len(node.orelse) == 1 else None
+    return isinstance(inner, ast.If) and inner.col_offset == node.col_offset
 
 
-def _decides(body: cst.BaseSuite, state: State) -> bool:
+def _raises(body: list[ast.stmt]) -> bool:
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return len(body) == 1 and not last.orelse and _raises(last.body)
+    return isinstance(last, ast.Raise)
+
+
+def _decides(body: list[ast.stmt], state: State) -> bool:
     """Whether statements return something, or bind a variable anew: what comes out may hang on whether they run."""
-    for line in body.body:
-        for statement in line.body if isinstance(line, cst.SimpleStatementLine) else (line,):
-            if isinstance(statement, cst.Return) and statement.value is not None:
-                return True
-            bound = [part.target for part in statement.targets] if isinstance(statement, cst.Assign) else []
-            if any(isinstance(target, cst.Name) and target.value in state.variables for target in bound):
-                return True
+    for statement in body:
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            return True
+        bound = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id in state.variables for target in bound):
+            return True
     return False
 
 
-def _if(it: Interpreter, node: cst.If, state: State) -> None:
+def _if(it: Interpreter, node: ast.If, state: State) -> None:
     state.frame.validating = _validates(node)
     true, false = conditions.branch(it, node.test, state, "if")
     state.frame.validating = False
     state.frame.guards.append(Guard(it.site(node.test, state), _decides(node.body, state)))
     if not true.dead:
-        it.block(node.body.body, true)
-    if node.orelse is not None and not false.dead:
-        if isinstance(node.orelse, cst.If):
-            _if(it, node.orelse, false)
-        else:
-            it.block(node.orelse.body.body, false)
+        it.block(node.body, true)
+    if not false.dead:
+        it.block(node.orelse, false)
     state.frame.guards.pop()
     state.become(join_states(true, false))
 
 
-def _while(it: Interpreter, node: cst.While, state: State) -> None:
+def _while(it: Interpreter, node: ast.While, state: State) -> None:
     def once(inner: State) -> State:
         true, false = conditions.branch(it, node.test, inner, "while")
         if not true.dead:
-            it.block(node.body.body, true)
+            it.block(node.body, true)
         inner.become(true)
         return false
 
     _loop(it, state, once)
-    if node.orelse is not None and not state.dead:
-        it.block(node.orelse.body.body, state)
+    it.block(node.orelse, state)
 
 
-def _for(it: Interpreter, node: cst.For, state: State) -> None:
+def _for(it: Interpreter, node: ast.For | ast.AsyncFor, state: State) -> None:
     iterable = it.expression(node.iter, state)
     it.emit(Iterated(it.site(node.iter, state), iterable, "for"))
 
     def once(inner: State) -> State:
         left = inner.copy()
         assign(it, node.target, element(it, iterable), inner)
-        it.block(node.body.body, inner)
+        it.block(node.body, inner)
         return left
 
     _loop(it, state, once)
-    if node.orelse is not None and not state.dead:
-        it.block(node.orelse.body.body, state)
+    it.block(node.orelse, state)
 
 
 def _loop(it: Interpreter, state: State, once: Callable[[State], State]) -> None:
@@ -365,123 +352,114 @@ def _round(start: State, once: Callable[[State], State]) -> State:
     return inner
 
 
-def _leave_loop(it: Interpreter, node: cst.CSTNode, state: State) -> None:
+def _leave_loop(it: Interpreter, node: ast.stmt, state: State) -> None:
     if state.frame.loops:
         state.frame.loops[-1].states.append(state.copy())
     state.dead = True
 
 
-def _with(it: Interpreter, node: cst.With, state: State) -> None:
+def _with(it: Interpreter, node: ast.With | ast.AsyncWith, state: State) -> None:
     entered = len(state.frame.devices)
     for item in node.items:
-        value = it.expression(item.item, state)
-        it.emit(Entered(it.site(item.item, state), value))
+        value = it.expression(item.context_expr, state)
+        it.emit(Entered(it.site(item.context_expr, state), value))
         if isinstance(value, Device):
-            state.frame.devices.append(replace(value, site=it.site(item.item, state)))
-        if item.asname is not None:
-            assign(it, item.asname.name, value.any if isinstance(value, Sequence) else value, state)
-    it.block(node.body.body, state)
+            state.frame.devices.append(replace(value, site=it.site(item.context_expr, state)))
+        if item.optional_vars is not None:
+            assign(it, item.optional_vars, value.any if isinstance(value, Sequence) else value, state)
+    it.block(node.body, state)
     del state.frame.devices[entered:]
 
 
-def _try(it: Interpreter, node: cst.Try, state: State) -> None:
+def _try(it: Interpreter, node: ast.Try, state: State) -> None:
     before = state.copy()
-    it.block(node.body.body, state)
-    if node.orelse is not None and not state.dead:
-        it.block(node.orelse.body.body, state)
+    it.block(node.body, state)
+    it.block(node.orelse, state)
     after = state.copy()
     for handler in node.handlers:
         # The body may fail before or after it bound anything.
         failed = join_states(before.copy(), after.copy())
         if handler.name is not None:
-            assign(it, handler.name.name, UNKNOWN, failed)
-        it.block(handler.body.body, failed)
+            failed.variables[handler.name] = UNKNOWN
+        it.block(handler.body, failed)
         after = join_states(after, failed)
     state.become(after)
-    if node.finalbody is not None and not state.dead:
-        it.block(node.finalbody.body.body, state)
+    it.block(node.finalbody, state)
 
 
-def _function(it: Interpreter, node: cst.FunctionDef, state: State) -> None:
+def _function(it: Interpreter, node: FunctionNode, state: State) -> None:
     frame = state.frame
-    value: Value = Function(node, Closure(frame.module, frame.fragment, state.variables, frame.cls))
-    for decorator in reversed(node.decorators):
-        called = it.expression(decorator.decorator, state)
+    value: Value = Function(node, Closure(frame.module, state.variables, frame.cls))
+    for decorator in reversed(node.decorator_list):
+        called = it.expression(decorator, state)
         if called == External("torch.jit.script"):
             value = UNKNOWN
-    state.variables[node.name.value] = value
+    state.variables[node.name] = value
 
 
-def _class(it: Interpreter, node: cst.ClassDef, state: State) -> None:
-    state.variables[node.name.value] = UNKNOWN
+def _class(it: Interpreter, node: ast.ClassDef, state: State) -> None:
+    state.variables[node.name] = UNKNOWN
     for cls in state.frame.module.all_classes:
-        if cls.name == node.name.value and cls.extent.first <= it.site(node, state).line <= cls.extent.last:
-            state.variables[node.name.value] = it.target(cls)
+        if cls.name == node.name and cls.extent.first <= node.lineno <= cls.extent.last:
+            state.variables[node.name] = it.target(cls)
 
 
-def _import(it: Interpreter, node: cst.Import, state: State) -> None:
+def _import(it: Interpreter, node: ast.Import, state: State) -> None:
     for alias in node.names:
-        dotted = alias.evaluated_name
-        name = alias.evaluated_alias or dotted.partition(".")[0]
-        found = it.project.find(dotted, state.frame.module)
-        outside = External(dotted if alias.evaluated_alias else name)
+        name = alias.asname or alias.name.partition(".")[0]
+        found = it.project.find(alias.name, state.frame.module)
+        outside = External(alias.name if alias.asname else name)
         state.variables[name] = outside if found is None else it.target(found)
 
 
-def _import_from(it: Interpreter, node: cst.ImportFrom, state: State) -> None:
+def _import_from(it: Interpreter, node: ast.ImportFrom, state: State) -> None:
     from exportlint.source.index import absolute
 
-    if isinstance(node.names, cst.ImportStar):
-        return
-    module = _dotted(node.module) if node.module is not None else ""
-    origin = absolute(state.frame.module, module, len(node.relative))
+    origin = absolute(state.frame.module, node.module or "", node.level)
     for alias in node.names:
-        name = alias.evaluated_alias or alias.evaluated_name
-        state.variables[name] = it.imported(f"{origin}.{alias.evaluated_name}", state.frame.module)
+        if alias.name != "*":
+            state.variables[alias.asname or alias.name] = it.imported(f"{origin}.{alias.name}", state.frame.module)
 
 
-def _dotted(node: cst.Attribute | cst.Name) -> str:
-    return node.value if isinstance(node, cst.Name) else f"{_dotted(node.value)}.{node.attr.value}"  # type: ignore[arg-type]
+def _delete(it: Interpreter, node: ast.Delete, state: State) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            state.variables.pop(target.id, None)
 
 
-def _delete(it: Interpreter, node: cst.Del, state: State) -> None:
-    if isinstance(node.target, cst.Name):
-        state.variables.pop(node.target.value, None)
-
-
-def _match(it: Interpreter, node: cst.Match, state: State) -> None:
+def _match(it: Interpreter, node: ast.Match, state: State) -> None:
     it.expression(node.subject, state)
     after: State | None = None
     for case in node.cases:
         inner = state.copy()
-        it.block(case.body.body, inner)
+        it.block(case.body, inner)
         after = inner if after is None else join_states(after, inner)
     state.become(state.copy() if after is None else join_states(state.copy(), after))
 
 
-HANDLERS: dict[type[cst.CSTNode], Handler] = {
-    cst.SimpleStatementLine: _line,
-    cst.SimpleStatementSuite: _suite,
-    cst.IndentedBlock: _suite,
-    cst.Assign: _assign,
-    cst.AnnAssign: _annotated_assign,
-    cst.AugAssign: _augmented,
-    cst.Expr: _expression,
-    cst.Return: _return,
-    cst.Raise: _raise,
-    cst.Assert: _assert,
-    cst.Global: _global,
-    cst.If: _if,
-    cst.While: _while,
-    cst.For: _for,
-    cst.Break: _leave_loop,
-    cst.Continue: _leave_loop,
-    cst.With: _with,
-    cst.Try: _try,
-    cst.FunctionDef: _function,
-    cst.ClassDef: _class,
-    cst.Import: _import,
-    cst.ImportFrom: _import_from,
-    cst.Del: _delete,
-    cst.Match: _match,
+HANDLERS: dict[type[ast.AST], Handler] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated_assign,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Assert: _assert,
+    ast.Global: _global,
+    ast.If: _if,
+    ast.While: _while,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.Break: _leave_loop,
+    ast.Continue: _leave_loop,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Delete: _delete,
+    ast.Match: _match,
 }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from exportlint.source.events import Indexed
 from exportlint.source.state import place_of
+from exportlint.source.tree import indices as indices_of
 from exportlint.source.values import (
+    NONE,
     UNKNOWN,
     Array,
     Class,
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from exportlint.source.state import State
 
 
-def get(it: Interpreter, node: cst.Subscript, state: State) -> Value:
+def get(it: Interpreter, node: ast.Subscript, state: State) -> Value:
     """The value of the expression."""
     base = it.expression(node.value, state)
-    indices = tuple(index(it, part.slice, state) for part in node.slice)
+    indices = tuple(index(it, part, state) for part in indices_of(node))
     whole: Value = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
     if isinstance(base, Dict) and base.kept and isinstance(whole, Const):
         slot = state.heap.get((place_of(base.kept, state), f"[{whole.value!r}]"))
@@ -56,13 +57,12 @@ def unread(base: Value) -> Value:
     return replace(base, kept="") if isinstance(base, (Sequence, Dict)) else base
 
 
-def index(it: Interpreter, node: cst.BaseSlice, state: State) -> Value:
+def index(it: Interpreter, node: ast.expr, state: State) -> Value:
     """One index: the value of an expression, or ``slice`` of the bounds."""
-    if isinstance(node, cst.Index):
-        return it.expression(node.value, state)
+    if not isinstance(node, ast.Slice):
+        return it.expression(node, state)
     bounds = tuple(
-        it.expression(part, state) if part is not None else Const(None)
-        for part in (getattr(node, "lower", None), getattr(node, "upper", None), getattr(node, "step", None))
+        it.expression(part, state) if part is not None else NONE for part in (node.lower, node.upper, node.step)
     )
     return Sequence(bounds, kind="slice")
 

@@ -30,12 +30,12 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    import libcst as cst
+    import ast
 
     from exportlint.source.facts import Operator
-    from exportlint.source.fragments import Site
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
+    from exportlint.source.sites import Site
     from exportlint.source.state import State
 
 # These look at a tensor without computing with it, or move it: its device need not be the other's.
@@ -65,7 +65,7 @@ _SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "full", "randint
 _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
 
 
-def combine(it: Interpreter, node: cst.CSTNode, values: tuple[Value, ...], state: State) -> Tensor:
+def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: State) -> Tensor:
     """The tensor computed from these values together; reports tensors that meet others on their devices."""
     use(it, values)
     found = [t for value in values for t in tensors(options(value))]
@@ -119,7 +119,7 @@ def _broadcast(found: list[Tensor]) -> tuple[Value, ...] | None:
     return tuple(result)
 
 
-def call_function(it: Interpreter, node: cst.CSTNode, name: str, arguments: Arguments, state: State) -> Value:
+def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Arguments, state: State) -> Value:
     """The result of a function of torch; nothing known where the tables do not hold it."""
     known = facts()
     short = name.rpartition(".")[2]
@@ -140,7 +140,7 @@ def call_function(it: Interpreter, node: cst.CSTNode, name: str, arguments: Argu
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
 
 
-def _python_number(it: Interpreter, node: cst.CSTNode, short: str, given: list[Tensor], state: State) -> Value:
+def _python_number(it: Interpreter, node: ast.AST, short: str, given: list[Tensor], state: State) -> Value:
     if short in facts().data_dependent_value:
         return Number(short, it.site(node, state))
     if short == "numel":
@@ -224,7 +224,7 @@ def _is_parameter(tensor: Tensor | None) -> bool:
 
 
 def call_method(
-    it: Interpreter, node: cst.CSTNode, receiver: Tensor, name: str, arguments: Arguments, state: State
+    it: Interpreter, node: ast.AST, receiver: Tensor, name: str, arguments: Arguments, state: State
 ) -> Value:
     """The result of a method of a tensor."""
     special = _SPECIAL.get(name)
@@ -250,7 +250,7 @@ def call_method(
     return _results(operator, made, name, _with(receiver, arguments), [receiver])
 
 
-def _new(it: Interpreter, node: cst.CSTNode, call: tuple[Tensor, str], arguments: Arguments, state: State) -> Value:
+def _new(it: Interpreter, node: ast.AST, call: tuple[Tensor, str], arguments: Arguments, state: State) -> Value:
     """A method that takes a device, ``new_zeros`` and its like."""
     receiver, name = call
     new = name.startswith("new_")
@@ -274,7 +274,7 @@ def _requested(receiver: Tensor, arguments: Arguments) -> tuple[Value, ...] | No
     return tuple(rest if w == Const(-1) else w for w in _as_dims(wanted))
 
 
-def _made(it: Interpreter, node: cst.CSTNode, short: str, arguments: Arguments, state: State) -> Tensor:
+def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, state: State) -> Tensor:
     """A tensor made from numbers."""
     first = arguments.get(0)
     given = tensors((first,)) if first is not None else []
@@ -338,7 +338,7 @@ def _is_scalar(short: str, arguments: Arguments) -> bool | None:
     return None if isinstance(first, (Unknown, Union, Shape)) else False
 
 
-def _on(made: Tensor, device: Value | None, it: Interpreter, node: cst.CSTNode, state: State) -> Tensor:
+def _on(made: Tensor, device: Value | None, it: Interpreter, node: ast.AST, state: State) -> Tensor:
     """The tensor on the device that was asked for."""
     if device is None or device == NONE:
         return made
@@ -358,7 +358,7 @@ def placement_of(device: Value) -> tuple[Placement, str]:
     return "unknown", ""
 
 
-def _to(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _to(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     """``x.to(...)``: a device, a dtype, another tensor, in this order of likelihood."""
     target = arguments.get(0, "device") if "device" in arguments.keywords else arguments.get(0)
     moved = replace(receiver, boolean=receiver.boolean and target is None, real=False)
@@ -373,30 +373,30 @@ def _to(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argumen
     return moved
 
 
-def _cpu(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _cpu(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return _on(receiver, Const("cpu"), it, node, state)
 
 
-def _cuda(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _cuda(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     if isinstance(arguments.get(0, "device"), (Device, Unknown, Static)):
         return replace(receiver, placement="unknown", site=None)
     return _on(receiver, Const("cuda"), it, node, state)
 
 
-def _type_as(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _type_as(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     other = arguments.get(0, "tensor")
     if isinstance(other, Tensor):
         return replace(receiver, placement=other.placement, site=other.site, real=other.real)
     return replace(receiver, placement="unknown", site=None, real=False)
 
 
-def _type(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _type(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return (
         replace(receiver, boolean=False, real=False, placement="unknown", site=None) if arguments.all else Static("str")
     )
 
 
-def _size(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _size(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     dim = arguments.get(0, "dim")
     if dim is None:
         return shape(receiver)
@@ -405,25 +405,25 @@ def _size(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Argum
     return Size()
 
 
-def _numel(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _numel(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return Number("size", it.site(node, state)) if receiver.counted else Size()
 
 
-def _tolist(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _tolist(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     number = Number("tolist", it.site(node, state), receiver.real)
     nested = receiver.dims is not None and len(receiver.dims) > 1
     return Sequence(None, Sequence(None, number) if nested else number, dim=size_of(receiver, 0))
 
 
-def _same(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _same(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return receiver
 
 
-def _clone(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _clone(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return replace(receiver, kept="")
 
 
-def _array(it: Interpreter, node: cst.CSTNode, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+def _array(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return Array(it.site(node, state))
 
 

@@ -1,35 +1,89 @@
-"""Walking libcst trees by direct access to their fields.
-
-libcst's own ``children`` runs its visitor machinery over whitespace and punctuation; this looks at the fields that
-hold expressions and statements alone.
-"""
+"""Walking syntax trees by direct access to their fields, and what their nodes say of calls and parameters."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from typing import TYPE_CHECKING
-
-import libcst as cst
+import ast
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PUNCTUATION = ("whitespace", "leading_lines", "lines_after", "header", "footer", "lpar", "rpar", "comma", "semicolon")
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@functools.cache
-def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Names of the fields of a node class that may hold expressions or statements."""
-    names = (f.name for f in dataclasses.fields(kind) if not f.name.startswith("_"))
-    return tuple(n for n in names if not any(word in n for word in _PUNCTUATION))
+class Parameter(NamedTuple):
+    """A parameter of a function that takes one argument."""
+
+    node: ast.arg
+    default: ast.expr | None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.node.arg
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes directly below a node, without whitespace and punctuation."""
-    for name in _fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes directly below a node, in the order of the source as far as the fields have it."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.AST):
+                    yield item
+        elif isinstance(value, ast.AST):
             yield value
-        elif isinstance(value, (tuple, list)):
-            yield from (item for item in value if isinstance(item, cst.CSTNode))
+
+
+def descendants(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below a node, without recursion."""
+    waiting = list(children(node))[::-1]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += list(children(found))[::-1]
+
+
+def given(node: ast.Call) -> list[ast.expr]:
+    """The expressions of the arguments of a call, those with a name last."""
+    parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
+    return [*parts, *(keyword.value for keyword in node.keywords)] if node.keywords else parts
+
+
+def indices(node: ast.Subscript) -> list[ast.expr]:
+    """The expressions between the brackets."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+    return [part.value if isinstance(part, ast.Starred) else part for part in parts]
+
+
+def positional(arguments: ast.arguments) -> Iterator[Parameter]:
+    """The parameters that an argument without a name may be given to."""
+    nodes = [*arguments.posonlyargs, *arguments.args]
+    plain = len(nodes) - len(arguments.defaults)
+    for i, node in enumerate(nodes):
+        yield Parameter(node, arguments.defaults[i - plain] if i >= plain else None)
+
+
+def keyword_only(arguments: ast.arguments) -> Iterator[Parameter]:
+    """The parameters that need a name."""
+    yield from map(Parameter, arguments.kwonlyargs, arguments.kw_defaults)
+
+
+def parameters(node: FunctionNode | ast.Lambda) -> Iterator[Parameter]:
+    """All parameters that take one argument, in order."""
+    yield from positional(node.args)
+    yield from keyword_only(node.args)
+
+
+def same(left: ast.AST, right: ast.AST) -> bool:
+    """Whether two expressions are spelt the same, whether they are read or written."""
+    if isinstance(left, ast.Attribute) and isinstance(right, ast.Attribute):
+        return left.attr == right.attr and same(left.value, right.value)
+    if isinstance(left, ast.Name) and isinstance(right, ast.Name):
+        return left.id == right.id
+    return type(left) is type(right) and ast.dump(left) == ast.dump(right)
+
+
+def is_none(node: ast.AST | None) -> bool:
+    """Whether an expression is the word ``None``."""
+    return isinstance(node, ast.Constant) and node.value is None

@@ -6,12 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from libcst import CSTNode
-
 from exportlint.source import entries
 from exportlint.source.events import Called
-from exportlint.source.fragments import Fragment, Range, UnparsableError
 from exportlint.source.interpreter import BudgetError, Interpreter
+from exportlint.source.sites import Range
 from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
 
 if TYPE_CHECKING:
@@ -87,16 +85,14 @@ class _Listener:
             for match in rule.match(event) if rule.match is not None else ():
                 key = (rule.code, match.variant, match.site.range)
                 heard = Heard(rule, match, it.of_case or not it.optional, it.of_case)
-                self.found.append((match.site.fragment.source, key, heard))
+                self.found.append((match.site.source, key, heard))
 
 
-def analyse(
-    project: Project, module: ModuleIndex, rules: dict[type[Event], list[Rule]], fragments: dict[int, Fragment | None]
-) -> Unit:
+def analyse(project: Project, module: ModuleIndex, rules: dict[type[Event], list[Rule]]) -> Unit:
     """Run the model case of a file, then each of its module classes that was not entered yet."""
     unit = Unit()
     listener = _Listener(rules)
-    it = Interpreter(project, lambda event: listener.hear(event, it), fragments=fragments)
+    it = Interpreter(project, lambda event: listener.hear(event, it))
     if "build" in module.functions and "inputs" in module.functions:
         _run(unit, listener, "build", it, lambda: entries.run_case(it, module))
     for cls in module.all_classes:
@@ -151,8 +147,6 @@ def reason_of(error: Exception) -> str:
     """Why an analysis ended early, in one line."""
     if isinstance(error, BudgetError):
         return "it takes more steps than the analysis may"
-    # libcst turns a recursion into the KeyError of a node, whose text would be the whole tree.
-    if isinstance(error, RecursionError) or any(isinstance(value, CSTNode) for value in error.args):
+    if isinstance(error, RecursionError):
         return "its code is nested too deeply"
-    text = " ".join(str(error).split())
-    return text if isinstance(error, UnparsableError) else f"{type(error).__name__}: {text}"[:120]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:120]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable
 
-    import libcst as cst
-
-    from exportlint.source.fragments import Fragment, Site
     from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
+    from exportlint.source.sites import Site
+    from exportlint.source.tree import FunctionNode
 
 Placement = Literal["follows", "default", "literal", "unknown"]
 _OPTIONS = 6
@@ -306,7 +306,6 @@ class Closure:
     """Where a function was defined: its file, and the variables around it as they were then."""
 
     module: ModuleIndex
-    fragment: Fragment
     variables: dict[str, Value]
     cls: ClassEntry | None = None
 
@@ -315,7 +314,7 @@ class Closure:
 class Function(Value):
     """A function or lambda of the project, bound to `owner` if it is a method."""
 
-    node: cst.FunctionDef | cst.Lambda = field(hash=False)
+    node: FunctionNode | ast.Lambda = field(hash=False)
     closure: Closure
     owner: Value | None = None
     entry: FunctionEntry | None = None

@@ -1,6 +1,6 @@
 """The pytest plugin: wires options, fixtures, items and the report to pytest.
 
-Starting it imports neither torch nor libcst nor hypothesis nor a check, and where nothing in a repository asks for it,
+Starting it imports neither torch nor hypothesis nor a check, and where nothing in a repository asks for it,
 it collects nothing and changes nothing. What a hook needs is imported by the hook: pytest loads this at every start.
 """
 

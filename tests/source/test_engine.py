@@ -337,12 +337,8 @@ DEEP = "class Deep(nn.Module):\n    def forward(self, x):\n{body}\n        asser
     [
         (DEEP.format(body=f"        y = {CHAIN}"), "its code is nested too deeply"),
         (DEEP.format(body=f"        if x.ndim == 0:\n            y = -x\n{ELIFS}"), "its code is nested too deeply"),
-        (
-            "class Deep(nn.Module):\n\f    def forward(self, x):\n        return x.any()\n",
-            "the parser refuses its `forward` at line 13",
-        ),
     ],
-    ids=["conditional expressions", "elif", "form feed"],
+    ids=["conditional expressions", "elif"],
 )
 def test_a_class_that_cannot_be_analysed_is_told_and_the_rest_is_checked(
     tmp_path: Path, text: str, reason: str
@@ -353,6 +349,15 @@ def test_a_class_that_cannot_be_analysed_is_told_and_the_rest_is_checked(
     assert [(u.path.name, u.name, u.reason) for u in found.unanalysed] == [("a.py", "Deep", reason)]
     lines = [p.range.line for p in found.predictions]
     assert lines == [8, 11 + text.count("\n") + 8, 8]
+
+
+def test_a_form_feed_before_a_method_hides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    text = BRANCH.replace("    def forward", "\f    def forward")
+    assert text != BRANCH
+    for each in (BRANCH, text):
+        file.write_text(each, encoding="utf-8")
+        assert [(p.range.line, p.range.column) for p in lint([file], Options())] == [(8, 12)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def match(event: Called) -> Iterator[Match]:
     if not event.name.startswith("torch.ops."):
         return
     namespace = event.name.split(".")[2]
-    text = event.site.fragment.source.text
+    text = event.site.source.text
     defined = re.search(rf"(?:Library|define|custom_op)\(\s*[\"']{re.escape(namespace)}\b", text)
     if defined and not _FAKE.search(text):
         yield Match(event.site, f"`{event.name}` has no fake kernel, so its result has no shape under capture")

@@ -73,7 +73,7 @@ def _is_unread(event: Carried) -> bool:
     dotted = rf"(?:\w+\.)*{name}"
     value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
     binds = re.compile(rf"\s*(?:global\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
-    lines = event.site.fragment.source.lines
+    lines = event.site.source.lines
     return all(binds.fullmatch(line.rstrip("\r\n")) for line in lines if named.search(line))
 
 
