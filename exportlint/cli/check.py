@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from exportlint.cli.lint_options import resolver, settings_options
-from exportlint.findings import SEVERITIES
+from exportlint.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
+    from exportlint.excerpts import Excerpts
+    from exportlint.linting import Checked
     from exportlint.settings import Resolver
-    from exportlint.source.engine import Prediction, Unanalysed
+    from exportlint.source.engine import Prediction
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
+@settings_options
+@click.option("--output-format", type=click.Choice(list(FORMATS)), default="full", show_default=True)
+@click.option("--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing.")
+@click.option("--statistics", is_flag=True, help="Print how often each rule was found, instead of the findings.")
 @click.option("--show-files", is_flag=True, help="Print the files that would be linted, and lint none.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
-@settings_options
-def check(paths: tuple[Path, ...], output_format: str, show_files: bool, exit_zero: bool, **given: Any) -> None:
+@click.option("--diff-base", metavar="REVISION", help="Only findings on lines added since this commit, by git.")
+@click.option(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known and stay quiet."
+)
+@click.option(
+    "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
+)
+def check(paths: tuple[Path, ...], **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
 
     Nothing that is read is imported or run. Without PATHS, the working directory is linted. Exit status: 0 clean,
@@ -36,74 +45,128 @@ def check(paths: tuple[Path, ...], output_format: str, show_files: bool, exit_ze
     from exportlint.source.discover import MissingPathError
 
     try:
-        status = _run(paths or (Path(),), output_format, show_files, resolver(given))
+        status = _run(paths or (Path(),), resolver(given), **given)
+    except OSError as error:
+        _fail(f"{error.filename or given['output_file'] or 'error'}: {error.strerror or error}")
     except (MissingPathError, ConfigError, ValueError) as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    sys.exit(0 if exit_zero else status)
+        _fail(str(error))
+    sys.exit(0 if given["exit_zero"] else status)
 
 
-def _run(paths: tuple[Path, ...], output_format: str, show_files: bool, settings: Resolver) -> int:
+def _fail(message: str) -> None:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **given: Any) -> int:
     from exportlint.discovery import discover
+    from exportlint.excerpts import Excerpts
     from exportlint.linting import check_files
 
+    if given["update_baseline"] and given["baseline"] is None:
+        raise ValueError("--update-baseline needs --baseline FILE")
     files = discover(paths, settings)
     if show_files:
         click.echo("".join(f"{file}\n" for file in files), nl=False)
         return 0
+    _warn_of_empty(paths, files)
+    excerpts = Excerpts()
     checked = check_files(files, settings)
-    for left_out in checked.unanalysed:
-        click.echo(as_line(left_out), err=True)
+    found = list(checked.predictions)
+    if given["diff_base"] is not None:
+        found = _new_lines(found, given["diff_base"])
+    if given["baseline"] is not None:
+        found = _new_to_baseline(found, checked, excerpts, given["baseline"], given["update_baseline"])
+    shown = [p for p in found if p.severity != "info" or settings.of_file(p.path).show_info]
+    _print(found, shown, checked, excerpts, given)
+    return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _warn_of_empty(paths: Iterable[Path], files: tuple[Path, ...]) -> None:
     for path in paths:
         if path.is_dir() and not any(file.is_relative_to(path) for file in files):
             click.echo(f"no Python files in {path}", err=True)
-    shown = [p for p in checked.predictions if p.severity != "info" or settings.of_file(p.path).show_info]
-    if output_format == "json":
-        click.echo(json.dumps([as_json(p) for p in shown], indent=2))
+
+
+def _new_lines(found: list[Prediction], revision: str) -> list[Prediction]:
+    """The findings on lines that are new; and all that a changed file cannot be read as Python for."""
+    from exportlint.added_lines import added_since
+    from exportlint.selection import SYNTAX
+
+    added = added_since(revision, Path.cwd())
+    return [
+        p
+        for p in found
+        if added.touches(p.path, p.range.line, p.range.end_line) or (p.rule.code == SYNTAX and added.holds(p.path))
+    ]
+
+
+def _new_to_baseline(
+    found: list[Prediction], checked: Checked, excerpts: Excerpts, file: Path, update: bool
+) -> list[Prediction]:
+    """The findings that the baseline does not know; what became of the others is told, and written where asked."""
+    from exportlint.baseline import Baseline, read
+
+    if update and not file.exists():
+        made = Baseline(file)
+        made.add(found, excerpts)
+        made.write()
+        click.echo(f"baseline: {made.known.total()} findings written to {file}", err=True)
+        return []
+    known = read(file)
+    new, there = known.new(found, excerpts)
+    gone = known.gone(there, checked.files)
+    if update:
+        known.known -= gone
+        known.write()
+    more = "" if update or not gone else " (take them out with --update-baseline)"
+    click.echo(f"baseline: {there.total()} known findings, {gone.total()} are gone{more}", err=True)
+    return new
+
+
+def _print(
+    found: list[Prediction], shown: list[Prediction], checked: Checked, excerpts: Excerpts, given: dict[str, Any]
+) -> None:
+    from exportlint.formats import Results, render
+    from exportlint.formats.wording import as_line
+
+    for left_out in checked.unanalysed:
+        click.echo(as_line(left_out), err=True)
+    file, name = given["output_file"], given["output_format"]
+    results = Results(
+        shown=tuple(shown),
+        hidden=len(found) - len(shown),
+        files=len(checked.files),
+        unanalysed=checked.unanalysed,
+        excerpts=excerpts,
+        colour=file is None and wants_colour(),
+    )
+    if given["statistics"]:
+        from exportlint.formats.statistics import render as render_statistics
+
+        text = render_statistics(results, as_json=name.startswith("json"))
     else:
-        hidden = len(checked.predictions) - len(shown)
-        click.echo("\n".join([*map(as_paragraph, shown), closing(shown, len(files), hidden)]))
-    return int(any(settings.of_file(p.path).fails(p.severity) for p in checked.predictions))
+        text = render(name, results)
+    if file is None:
+        click.echo(text, nl=False, color=results.colour)
+    else:
+        _write(file, text)
 
 
-def as_line(left_out: Unanalysed) -> str:
-    """What could not be analysed, and why, in one line."""
-    from exportlint.places import display_path
+def _write(file: Path, text: str) -> None:
+    from exportlint import whole_file
 
-    return f"{display_path(str(left_out.path))}: {left_out.words}"
-
-
-def as_json(prediction: Prediction) -> dict[str, Any]:
-    """The finding with the field names of Ruff's JSON, and `severity`, `rule`, `rewrite` and `outcomes` besides."""
-    place = prediction.range
-    return {
-        "code": prediction.rule.code,
-        "rule": prediction.rule.name,
-        "message": prediction.message,
-        "rewrite": prediction.rewrite,
-        "severity": prediction.severity,
-        "outcomes": dict(prediction.outcomes),
-        "filename": str(prediction.path.absolute()),
-        "location": {"row": place.line, "column": place.column},
-        "end_location": {"row": place.end_line, "column": place.end_column},
-        "fix": None,
-        "url": None,
-        "noqa_row": place.line,
-    }
+    if not file.parent.is_dir():
+        raise FileNotFoundError(2, f"the folder {file.parent} does not exist", str(file))
+    if file.exists() and not file.is_file():
+        raise OSError(21, "is no regular file", str(file))
+    whole_file.write(file.resolve(), text.encode("utf-8", "backslashreplace"))
 
 
-def as_paragraph(p: Prediction) -> str:
-    """The finding in one line, and its rewrite in another."""
-    from exportlint.places import display_path
+def wants_colour() -> bool:
+    """Whether standard output should be coloured: ``FORCE_COLOR``, else ``NO_COLOR``, else whether it is a terminal."""
+    import os
 
-    file = display_path(str(p.path))
-    head = f"{file}:{p.range.line}:{p.range.column}: {p.severity}: {p.rule.code} {p.rule.name}: {p.message}"
-    return f"{head}\n    {p.rewrite}"
-
-
-def closing(shown: Sequence[Prediction], files: int, hidden: int) -> str:
-    """The last line: how many files were checked, what was found in them, and how many findings are not shown."""
-    counts = Counter(p.severity for p in shown)
-    found = ", ".join(f"{n} {s}{'s' if n > 1 and s != 'info' else ''}" for s in SEVERITIES if (n := counts[s]))
-    more = f" ({hidden} info hidden, see --show-info)" if hidden else ""
-    return f"{files} file{'' if files == 1 else 's'} checked, {found or 'no findings'}{more}"
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()

@@ -1,0 +1,46 @@
+"""JUnit's XML: a suite a file, a failed test a finding."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from exportlint.formats.wording import as_line, file_of, place, words
+
+if TYPE_CHECKING:
+    from exportlint.formats import Results
+
+
+def render(results: Results) -> str:
+    """Where nothing was found, one test that passed; what was not analysed is skipped, not passed."""
+    root = ET.Element("testsuites", name="exportlint", errors="0")
+    for name, group in groupby(results.shown, key=file_of):
+        found = list(group)
+        suite = _suite(root, name, tests=len(found), failures=len(found))
+        for p in found:
+            title = f"{p.rule.code} {p.rule.name}"
+            where = {"classname": name.removesuffix(".py"), "file": name, "line": str(p.range.line), "time": "0"}
+            test = ET.SubElement(suite, "testcase", {"name": title, **where})
+            failure = ET.SubElement(test, "failure", message=words(p), type=p.severity)
+            failure.text = f"{place(p)}: {p.severity}: {p.rule.code} {words(p)}"
+    if results.unanalysed:
+        suite = _suite(root, "not analysed", tests=len(results.unanalysed), skipped=len(results.unanalysed))
+        for left_out in results.unanalysed:
+            test = ET.SubElement(suite, "testcase", name=as_line(left_out), classname="exportlint", time="0")
+            ET.SubElement(test, "skipped", message=as_line(left_out))
+    if len(root) == 0:
+        ET.SubElement(
+            _suite(root, "exportlint", tests=1), "testcase", name="no findings", classname="exportlint", time="0"
+        )
+    for count in ("tests", "failures"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
+        ('<?xml version="1.0" encoding="utf-8"?>\n', "\n")
+    )
+
+
+def _suite(root: ET.Element, name: str, *, tests: int, failures: int = 0, skipped: int = 0) -> ET.Element:
+    counts = {"tests": tests, "failures": failures, "skipped": skipped, "errors": 0}
+    return ET.SubElement(root, "testsuite", {"name": name, "time": "0", **{k: str(n) for k, n in counts.items()}})

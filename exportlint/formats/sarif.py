@@ -1,0 +1,80 @@
+"""SARIF 2.1.0, for code scanning: rules with their pages, ranges, and marks that survive shifted lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from exportlint._version import __version__
+from exportlint.findings import severity
+from exportlint.fingerprints import fingerprints
+from exportlint.formats.wording import as_line, path_of, words
+from exportlint.rules import catalogue
+
+if TYPE_CHECKING:
+    from exportlint.formats import Results
+    from exportlint.rules.base import Rule
+    from exportlint.source.engine import Prediction
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note", None: "note"}
+
+
+def render(results: Results) -> str:
+    """One run; paths are relative to the working directory, which should be the repository."""
+    rules = list(catalogue().values())
+    numbers = {rule.code: i for i, rule in enumerate(rules)}
+    marks = fingerprints(results.shown, results.excerpts)
+    notes = [{"level": "warning", "message": {"text": as_line(left_out)}} for left_out in results.unanalysed]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "exportlint",
+                "version": __version__,
+                "rules": [_rule(rule) for rule in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+        "results": [
+            _result(p, numbers[p.rule.code], mark, results) for p, mark in zip(results.shown, marks, strict=True)
+        ],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": f"{rule.summary}."},
+        "fullDescription": {"text": f"{rule.summary}. {rule.rewrite}"},
+        "help": {"text": rule.page.strip(), "markdown": rule.page.strip()},
+        "defaultConfiguration": {"level": _LEVELS[severity(rule.outcomes, ["export"])]},
+    }
+
+
+def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str, Any]:
+    place = p.range
+    region: dict[str, Any] = {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
+    }
+    where: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(path_of(p)))}, "region": region}
+    line = results.excerpts.line(p.path, place.line)
+    if line:
+        text = line.encode("utf-8", "backslashreplace").decode()
+        where["contextRegion"] = {"startLine": place.line, "endLine": place.line, "snippet": {"text": text}}
+    return {
+        "ruleId": p.rule.code,
+        "ruleIndex": number,
+        "level": _LEVELS[p.severity],
+        "message": {"text": words(p)},
+        "locations": [{"physicalLocation": where}],
+        "partialFingerprints": {"primaryLocationLineHash": mark},
+        "properties": {"outcomes": dict(p.outcomes), "variant": p.variant},
+    }

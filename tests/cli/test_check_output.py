@@ -1,0 +1,98 @@
+"""``exportlint check``: where results go, and in which form."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exportlint import whole_file
+from exportlint.cli.check import check
+from exportlint.formats import FORMATS
+from exportlint.rules.examples import example
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOTH = example(
+    "def forward(self, x):\n    x = x + torch.arange(4)\n    x = x + torch.ones(4)\n    return x if x.sum() > 0 else -x"
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(BOTH)
+    return lambda *options: CliRunner().invoke(check, [*options])
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_a_file_holds_what_would_be_printed(run, tmp_path: Path, name: str) -> None:
+    printed: Result = run("--output-format", name)
+    written = run("--output-format", name, "--output-file", "out.txt")
+    assert (printed.exit_code, written.exit_code, written.output) == (1, 1, "")
+    assert (tmp_path / "out.txt").read_text() == printed.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.py", "out.txt"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("gone/out.txt", "gone/out.txt: the folder gone does not exist"),
+        ("folder", "folder: is no regular file"),
+        ("/dev/null", "/dev/null: is no regular file"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path: Path, place: str, words: str) -> None:
+    (tmp_path / "folder").mkdir()
+    result = run("--output-file", place)
+    assert (result.exit_code, result.output) == (2, f"error: {words}\n")
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(place: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out.txt").write_text("before")
+    monkeypatch.setattr(whole_file, "write", full)
+    result = run("--output-file", "out.txt")
+    assert (result.exit_code, result.output) == (2, "error: out.txt: No space left on device\n")
+    assert (tmp_path / "out.txt").read_text() == "before"
+
+
+def test_statistics(run) -> None:
+    result = run("--statistics")
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        "2  EXP202  factory-without-device",
+        "1  EXP101  branch-on-tensor",
+        "1 file checked, 1 error, 2 warnings",
+    ]
+    found = json.loads(run("--statistics", "--output-format", "json").output)
+    assert found[0] == {"code": "EXP202", "name": "factory-without-device", "count": 2}
+    assert run("--statistics", "--select", "EXP6").output == "1 file checked, no findings\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ],
+)
+def test_colours_follow_the_environment(
+    run, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], coloured: bool
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b[31m" in run().output) == coloured
+    assert "\x1b" not in run("--output-format", "json").output

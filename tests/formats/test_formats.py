@@ -1,0 +1,201 @@
+"""What each format says, read back as its readers read it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+import pytest
+from findings_samples import BRANCH, COUNTER, DEVICE, LONG, results, unanalysed
+from jsonschema import Draft7Validator
+
+from exportlint.formats import FORMATS, Results, render
+from exportlint.rules import catalogue
+
+SCHEMA = Path(__file__).parents[2] / "fixtures" / "schemas" / "sarif-2.1.0.json"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_full_shows_lines_with_marks_and_the_rewrite(tmp_path: Path) -> None:
+    text = render("full", results(tmp_path, model=BRANCH))
+    head, arrow, bar, above, line, marks, last, rewrite, empty, total = text.splitlines()
+    assert re.match(r"error: EXP101 branch-on-tensor: .*`x\.sum\(\) > 0`", head)
+    row, column = map(int, arrow.strip().removeprefix("--> model.py:").split(":"))
+    assert above.endswith("def forward(self, x):")
+    assert line == f"{row} |         return x if x.sum() > 0 else -x"
+    assert line[marks.index("^") : marks.rindex("^") + 1] == "x.sum() > 0"
+    assert marks.index("^") - len(f"{row} | ") == column - 1
+    assert {bar.strip(), last.strip(), empty} == {"|", ""}
+    assert rewrite.startswith("help: Use torch.where")
+    assert total == "1 file checked, 1 error"
+
+
+def test_full_marks_each_line_of_a_long_finding(tmp_path: Path) -> None:
+    lines = render("full", results(tmp_path, model=LONG)).splitlines()
+    marked = [lines[i - 1].partition("| ")[2] for i, line in enumerate(lines) if "^" in line]
+    assert [line.strip() for line in marked] == ["return x + torch.zeros(", "4,", "device='cpu',", ")"]
+    first = next(line for line in lines if "^" in line)
+    assert first.partition("| ")[2] == " " * len("        return x + ") + "^" * len("torch.zeros(")
+
+
+def test_full_marks_what_is_wide_and_what_is_a_tab(tmp_path: Path) -> None:
+    wide = BRANCH.replace("return x if", "return '資料' and x if")
+    lines = render("full", results(tmp_path, model=wide)).splitlines()
+    marks = next(line for line in lines if "^" in line)
+    assert marks.partition("| ")[2].index("^") == len("        return '資料' and x if ") + 2
+    tabbed = BRANCH.replace("    ", "\t")
+    lines = render("full", results(tmp_path, model=tabbed)).splitlines()
+    line, marks = next((lines[i - 1], line) for i, line in enumerate(lines) if "^" in line)
+    assert line[marks.index("^") : marks.rindex("^") + 1] == "x.sum() > 0"
+
+
+def test_full_survives_a_file_that_is_gone_or_changed(tmp_path: Path) -> None:
+    found = results(tmp_path, model=BRANCH)
+    (tmp_path / "model.py").write_text("x = 1\n")
+    assert "^" not in render("full", Results(shown=found.shown, files=1))
+    (tmp_path / "model.py").unlink()
+    assert "help: " in render("full", Results(shown=found.shown, files=1))
+
+
+def test_colours_are_there_only_for_who_sees_them(tmp_path: Path) -> None:
+    found = results(tmp_path, model=BRANCH)
+    coloured = Results(shown=found.shown, files=1, colour=True)
+    for name in ("full", "concise", "grouped"):
+        assert "\x1b" not in render(name, found)
+        assert re.sub(r"\x1b\[\d+m", "", render(name, coloured)) == render(name, found)
+        assert "\x1b[31m" in render(name, coloured)
+    for name in FORMATS.keys() - {"full", "concise", "grouped"}:
+        assert render(name, coloured) == render(name, found)
+
+
+def test_concise_and_pylint_are_lines(tmp_path: Path) -> None:
+    found = results(tmp_path, a=BRANCH, b=DEVICE)
+    first, second, total = render("concise", found).splitlines()
+    assert re.fullmatch(r"a\.py:\d+:\d+: error: EXP101 branch-on-tensor: .*", first)
+    assert re.fullmatch(r"b\.py:\d+:\d+: warning: EXP202 factory-without-device: .*", second)
+    assert total == "2 files checked, 1 error, 1 warning"
+    lines = render("pylint", found).splitlines()
+    assert [bool(re.fullmatch(r"[ab]\.py:\d+: \[EXP\d{3}\] .+", line)) for line in lines] == [True, True]
+
+
+def test_grouped_names_each_file_once(tmp_path: Path) -> None:
+    both = BRANCH.replace("-x", "-x + torch.arange(4)")
+    lines = render("grouped", results(tmp_path, a=both, b=DEVICE)).splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["a.py:", "", "b.py:", "", lines[-1]]
+    assert sum(line.startswith("  ") for line in lines) == 3
+
+
+def test_json_lines_are_the_items_of_json(tmp_path: Path) -> None:
+    found = results(tmp_path, a=BRANCH, b=DEVICE)
+    lines = [json.loads(line) for line in render("json-lines", found).splitlines()]
+    assert lines == json.loads(render("json", found))
+    assert [item["code"] for item in lines] == ["EXP101", "EXP202"]
+    assert render("json-lines", Results(files=1)) == ""
+
+
+def test_sarif_is_valid_and_has_rules_ranges_and_relative_paths(tmp_path: Path) -> None:
+    validator = Draft7Validator(json.loads(SCHEMA.read_text()))
+    found = results(tmp_path, **{"a": BRANCH, "b c": LONG, "ü": COUNTER})
+    log = json.loads(render("sarif", found))
+    validator.validate(log)
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == list(catalogue())
+    assert all(rule["help"]["markdown"].startswith(f"# {rule['name']}") for rule in rules)
+    assert [r["level"] for r in run["results"]] == ["error", "warning", "note"]
+    for result, p in zip(run["results"], found.shown, strict=True):
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == p.rule.code
+        (place,) = [location["physicalLocation"] for location in result["locations"]]
+        assert unquote(place["artifactLocation"]["uri"]) == p.path.name
+        assert place["region"] == {
+            "startLine": p.range.line,
+            "startColumn": p.range.column,
+            "endLine": p.range.end_line,
+            "endColumn": p.range.end_column,
+        }
+    validator.validate(json.loads(render("sarif", Results())))
+    told = json.loads(render("sarif", unanalysed(tmp_path)))
+    validator.validate(told)
+    (note,) = told["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"].endswith("class Deep was not analysed: its code is nested too deeply")
+    with pytest.raises(Exception, match="'versoin' was unexpected"):
+        validator.validate({**log, "versoin": 1})
+
+
+@pytest.mark.parametrize("name", ["sarif", "gitlab"])
+def test_fingerprints_differ_and_survive_shifted_lines(tmp_path: Path, name: str) -> None:
+    twice = BRANCH.replace("        return x", "        x = x if x.sum() > 0 else -x\n" * 2 + "        return x")
+
+    def marks(text: str) -> list[str]:
+        written = json.loads(render(name, results(tmp_path, model=text)))
+        if name == "gitlab":
+            return [item["fingerprint"] for item in written]
+        return [r["partialFingerprints"]["primaryLocationLineHash"] for r in written["runs"][0]["results"]]
+
+    before = marks(twice)
+    assert len(set(before)) == 3
+    assert marks("# a line\n\n" + twice) == before
+    assert marks(twice.replace("return x if x.sum() >", "return x if x.sum() >=")) != before
+
+
+def test_github_commands_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a,b").mkdir()
+    found = results(tmp_path / "a,b", **{"100%": BRANCH, "long": LONG})
+    first, second = render("github", found).splitlines()
+    assert first.startswith("::error title=exportlint (EXP101 branch-on-tensor),file=a%2Cb/100%25.py,line=")
+    assert re.search(r",col=\d+,endColumn=\d+::a,b/100%25\.py:\d+: EXP101 ", first)
+    assert "col=" not in second  # GitHub takes columns of one line only
+    assert render("github", unanalysed(tmp_path)) == (
+        "::notice title=exportlint::deep.py: class Deep was not analysed: its code is nested too deeply\n"
+    )
+
+
+def test_gitlab_has_what_gitlab_asks_for(tmp_path: Path) -> None:
+    found = json.loads(render("gitlab", results(tmp_path, a=BRANCH, b=DEVICE, c=COUNTER)))
+    assert [item["severity"] for item in found] == ["major", "minor", "info"]
+    for item, name in zip(found, "abc", strict=True):
+        assert item.keys() == {"description", "check_name", "fingerprint", "severity", "location"}
+        assert item["location"]["path"] == f"{name}.py"
+        assert item["location"]["lines"]["begin"] <= item["location"]["lines"]["end"]
+
+
+def test_junit_counts_what_it_holds(tmp_path: Path) -> None:
+    root = ET.fromstring(render("junit", results(tmp_path, a=BRANCH, b=DEVICE)))
+    assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "2", "2")
+    tests = root.findall("testsuite/testcase")
+    assert [(t.get("name"), t.get("classname"), t.get("file")) for t in tests] == [
+        ("EXP101 branch-on-tensor", "a", "a.py"),
+        ("EXP202 factory-without-device", "b", "b.py"),
+    ]
+    assert all(t.find("failure").get("message") in t.find("failure").text for t in tests)
+    clean = ET.fromstring(render("junit", Results(files=1)))
+    assert (clean.get("tests"), clean.get("failures"), len(clean.findall(".//failure"))) == ("1", "0", 0)
+    skipped = ET.fromstring(render("junit", unanalysed(tmp_path)))
+    assert len(skipped.findall(".//skipped")) == int(skipped.find("testsuite").get("skipped")) == 1
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_hostile_names_and_lines_stay_text(tmp_path: Path, name: str) -> None:
+    hostile = BRANCH.replace("> 0", "> 0 and 'a\x1b[31m\u202e<b>&\"]]>\u2028'")
+    text = render(name, results(tmp_path, **{"x\x1b[0m\n<&> '\"": hostile}))
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\u2028]", text)
+    if name.startswith(("json", "sarif", "gitlab")):
+        assert all(json.loads(part) for part in (text.splitlines() if name == "json-lines" else [text]))
+    elif name == "junit":
+        assert len(ET.fromstring(text).findall("testsuite/testcase/failure")) == 1
+    elif name in ("concise", "pylint", "github"):
+        assert len(text.splitlines()) == 1 + (name == "concise")
+
+
+def test_what_is_not_unicode_can_be_written(tmp_path: Path) -> None:
+    found = results(tmp_path, model=BRANCH)
+    for name in FORMATS:
+        odd = [type(p)(**{f: getattr(p, f) for f in p.__slots__} | {"message": "\udcff"}) for p in found.shown]
+        assert render(name, Results(shown=tuple(odd), files=1)).encode()

@@ -1,0 +1,109 @@
+"""Known findings: they stay quiet while lines move, and may only become fewer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exportlint.baseline import BaselineError, read
+from exportlint.cli.check import check
+from exportlint.rules.examples import example
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE = example("def forward(self, x):\n    x = x if x.sum() > 0 else -x\n    return x")
+TWO = example("def forward(self, x):\n    x = x if x.sum() > 0 else -x\n    x = x if x.sum() > 0 else -x\n    return x")
+CLEAN = example("def forward(self, x):\n    return x * 2")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*options: str, **files: str | None) -> Result:
+        for name, text in files.items():
+            file = tmp_path / f"{name}.py"
+            file.unlink(missing_ok=True) if text is None else file.write_text(text)
+        return CliRunner().invoke(check, [*options, "--output-format", "concise", "--baseline", "known.json"])
+
+    return call
+
+
+def known(tmp_path: Path) -> dict[str, int]:
+    return {item["file"]: item["count"] for item in json.loads((tmp_path / "known.json").read_text())["findings"]}
+
+
+def test_known_findings_stay_quiet_while_lines_move(run, tmp_path: Path) -> None:
+    made = run("--update-baseline", a=TWO, b=ONE)
+    assert (made.exit_code, made.stderr) == (0, "baseline: 3 findings written to known.json\n")
+    assert known(tmp_path) == {"a.py": 2, "b.py": 1}
+    quiet = run(a="# one\n\n" + TWO)
+    assert (quiet.exit_code, quiet.stderr) == (0, "baseline: 3 known findings, 0 are gone\n")
+    assert quiet.stdout == "2 files checked, no findings\n"
+
+
+def test_one_more_of_the_same_is_new_and_so_is_a_changed_line(run) -> None:
+    run("--update-baseline", a=ONE)
+    more = run(a=TWO)
+    assert more.exit_code == 1
+    assert more.stdout.endswith("1 file checked, 1 error\n")
+    changed = run(a=ONE.replace("x.sum() > 0", "x.sum() > 1"))
+    assert changed.exit_code == 1
+    assert changed.stderr == "baseline: 0 known findings, 1 are gone (take them out with --update-baseline)\n"
+
+
+def test_an_update_takes_out_what_is_gone_and_takes_nothing_in(run, tmp_path: Path) -> None:
+    run("--update-baseline", a=TWO, b=ONE, c=ONE)
+    fewer = run("--update-baseline", a=ONE, b=None, c=TWO)
+    assert fewer.exit_code == 1  # c has one more
+    assert known(tmp_path) == {"a.py": 1, "c.py": 1}
+    again = run("--update-baseline", a=TWO, c=CLEAN)
+    assert again.exit_code == 1
+    assert known(tmp_path) == {"a.py": 1}
+
+
+def test_files_that_were_not_linted_keep_what_is_known_of_them(run, tmp_path: Path) -> None:
+    run("--update-baseline", a=ONE, b=ONE)
+    assert run("--update-baseline", "a.py", a=CLEAN).exit_code == 0
+    assert known(tmp_path) == {"b.py": 1}
+
+
+def test_paths_are_relative_to_the_baseline(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("--update-baseline", a=ONE)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    result = CliRunner().invoke(check, ["../a.py", "--baseline", "../known.json"])
+    assert (result.exit_code, result.stderr) == (0, "baseline: 1 known findings, 0 are gone\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "known.json holds no baseline"),
+        ("[]", "known.json holds no baseline"),
+        ('{"version": 1}', "known.json holds no baseline"),
+        (
+            '{"version": 1, "findings": [{"file": 1, "code": "", "line": "", "count": 1}]}',
+            "known.json holds no baseline",
+        ),
+        ('{"version": 9}', "known.json: a baseline of version 9; this is version 1"),
+        (None, "known.json: no such file; --update-baseline makes it"),
+    ],
+)
+def test_what_is_no_baseline_is_one_line(run, tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "known.json").write_text(text)
+    result = run(a=CLEAN)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"error: {words}\n")
+    with pytest.raises(BaselineError):
+        read(tmp_path / "known.json")
+
+
+def test_an_update_needs_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(check, ["--update-baseline"])
+    assert (result.exit_code, result.stderr) == (2, "error: --update-baseline needs --baseline FILE\n")
