@@ -243,6 +243,27 @@ def test_with_an_old_torch_provenance_still_runs(tmp_path):
     assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP201", 8)]
 
 
+def test_what_rounding_makes_of_other_kernels_is_no_difference(tmp_path):
+    """The cells of a recurrent net are computed otherwise there, and what follows magnifies the last bits."""
+    text = model("return (self.f(x[..., None].expand(2, 4, 3))[0] * {}).sin()", "self.f = nn.GRU(3, 16, num_layers=2)")
+    result = in_fork(lambda: check(load(text.format(3000), tmp_path, "magnified")))
+    assert (result["outcome"], result["reason"], alarms(result)) == ("passed", None, [])
+    text = text.format("3000 + 1e-4 * torch.full_like(x.sum(), x.device.type == 'second')")
+    result = in_fork(lambda: check(load(text, tmp_path, "other_numbers")))
+    assert result["outcome"] == "not_checked"
+    assert "on the second device differs from the CPU's" in result["reason"]
+
+
+def test_a_branch_on_the_device_that_rounds_otherwise_is_information(tmp_path):
+    body = (
+        "y = x.flip(1).cumsum(1).flip(1)[:, :1] if x.is_cuda else x.sum(1, keepdim=True)\nreturn ((y + 1) * {}).sin()"
+    )
+    found = in_fork(lambda: check(load(model(body.format(1e3)), tmp_path, "rounds")))["findings"]
+    assert [(rule, severity, line) for rule, severity, _, line, _ in found] == [("EXP204", "info", 8)]
+    found = in_fork(lambda: check(load(model(body.replace("x.sum", "x[1:].sum").format(1)), tmp_path, "bites")))
+    assert [(rule, severity, line) for rule, severity, _, line, _ in alarms(found)] == [("EXP204", "warning", 8)]
+
+
 def test_numbers_that_change_from_run_to_run_are_not_compared(tmp_path):
     text = "import time\n" + model("return x + time.perf_counter_ns() % 100000")
     result = in_fork(lambda: check(load(text, tmp_path, "clock")))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks.context import call
+from exportlint.checks.device.twin import difference, tensors
 from exportlint.checks.isolation import apart
-from exportlint.parity.compare import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,10 +39,10 @@ def _pose(ctx: Context, report: Report, types: Sequence[str]) -> None:
         return lambda: call(model, ctx.example())
 
     for branch in posing.branches(fresh, types):
-        report.add(_decided(branch))
+        report.add(_decided(ctx, branch))
 
 
-def _decided(branch: Branch) -> Finding:
+def _decided(ctx: Context, branch: Branch) -> Finding:
     """A branch that changes the numbers, or computes what the device cannot, bites; another path alone does not.
 
     Nor does one that the CPU cannot follow to its end: an operator that only the device has is a reason for a branch.
@@ -53,13 +53,7 @@ def _decided(branch: Branch) -> Finding:
         dtype = str(branch.lacking).removeprefix("torch.")
         message += f", since {branch.device_type} has no {dtype}"
     elif branch.run.error is None:
-        bites = compare(_leaves(branch.plain.result), _leaves(branch.run.result)) is not None
+        bites = difference(ctx, tensors(branch.plain.result), tensors(branch.run.result)) is not None
     return blame.finding(
         "EXP204", message, branch.place, outcome="unportable" if bites else "fine", evidence=branch.what
     )
-
-
-def _leaves(result: Any) -> list[Any]:
-    from exportlint.devices.kept import tensors_in
-
-    return list(tensors_in(result))

@@ -11,12 +11,15 @@ from exportlint.checks.device.report import blame_origin
 from exportlint.parity.compare import Difference, compare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
     from exportlint.checks.device.report import Report
     from exportlint.devices.provenance import Provenance
+    from exportlint.parity.reference import Reference
     from exportlint.places import Place
 
 _BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=")
@@ -30,8 +33,23 @@ def tensors(result: Any) -> list[torch.Tensor]:
 
 
 def difference(ctx: Context, expected: Any, actual: Any) -> Difference | None:
-    """The first difference of two results beyond the case's tolerance."""
-    return compare(expected, actual, **ctx.tolerance)
+    """The first difference of two results beyond the case's tolerance, or beyond what rounding explains."""
+    found = compare(expected, actual, **ctx.tolerance)
+    if found is None or ctx.tolerance:
+        return found
+    return compare(expected, actual, reference=_in_double(ctx))  # which costs a model and a run
+
+
+def _in_double(ctx: Context) -> Reference:
+    from exportlint.parity.reference import Reference
+
+    whole = ctx.reference(ctx.example())
+
+    def prepare() -> Callable[[], list[torch.Tensor]]:
+        run = whole.prepare()
+        return lambda: tensors(run())
+
+    return Reference(prepare)
 
 
 def materialised(ctx: Context) -> torch.nn.Module:
