@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.source.files import UnreadableError, read
+import msgspec
+
+from exportlint.source.cache import Contents
+from exportlint.source.files import UnreadableError, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +39,7 @@ _STEPS = 3  # imports between a model and a helper that it is followed through
 _FOLLOWED = 32  # callers of one file that are run for it
 
 
-@dataclass(frozen=True, slots=True)
-class _Import:
+class Import(msgspec.Struct, frozen=True, array_like=True):
     """``from origin import name``; ``import origin`` where the name is empty. The origin is absolute."""
 
     origin: str
@@ -45,35 +47,91 @@ class _Import:
     bound: str
 
 
+class Outline(msgspec.Struct, array_like=True):
+    """What the text of a file says of its place among the others.
+
+    Attributes:
+        digest: Digest of the file.
+        name: Its dotted name.
+        imports: What it imports.
+        defines: The names that it binds.
+        used: Of a package, the imports that it does more with than to hand them on; ``None`` for other files.
+        model: Whether it has a model of its own.
+        heir: Whether it has none, and classes that may inherit one.
+        code: Whether it defines functions or classes.
+    """
+
+    digest: str
+    name: str
+    imports: list[Import] = []
+    defines: frozenset[str] = frozenset()
+    used: list[Import] | None = None
+    model: bool = False
+    heir: bool = False
+    code: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Callers:
-    """Reverse imports, for one package after another."""
+    """Reverse imports, for one package after another.
 
-    _roots: dict[str, _Graph] = field(default_factory=dict)
+    Attributes:
+        contents: What files hold.
+        outlines: What is known of files, by path, with what earlier runs found out.
+        learnt: Whether something was added to it.
+    """
+
+    contents: Contents = field(default_factory=Contents)
+    outlines: dict[str, Outline] = field(default_factory=dict)
+    learnt: bool = False
+    _graphs: dict[str, _Graph] = field(default_factory=dict)
+    _roots: dict[Path, Path] = field(default_factory=dict)
 
     def of(self, path: Path) -> list[Path]:
         """The files with models, other than this one, that are followed into the file; in the order of their paths."""
         real = Path(os.path.realpath(path))
-        return [Path(p) for p in self._around(real).callers(str(real))]
+        graph = self._around(real)
+        outline = graph.outlines.get(str(real))
+        return [Path(p) for p in graph.callers(str(real))] if outline is None or outline.code else []
 
     def _around(self, path: Path) -> _Graph:
-        root = _root(path)
+        if path.parent not in self._roots:
+            self._roots[path.parent] = _root(path)
+        root = self._roots[path.parent]
         package = path.relative_to(root).parts[0] if path.parent != root else ""
         key = str(root / package)
-        if key not in self._roots:
-            self._roots[key] = _graph(root, package)
-        return self._roots[key]
+        if key not in self._graphs:
+            self._graphs[key] = self._graph(root, package)
+        return self._graphs[key]
+
+    def _graph(self, root: Path, package: str) -> _Graph:
+        """The imports of the files at the root, and of those in one package there."""
+        paths = [path for path in root.glob("*.py") if path.is_file()]
+        if package:
+            paths += (root / package).rglob("*.py")
+        found = {}
+        for path in sorted(map(str, paths)):
+            dotted = path.removeprefix(f"{root}{os.sep}").removesuffix(".py").replace(os.sep, ".")
+            found[path] = self._outline(path, "" if dotted == "__init__" else dotted.removesuffix(".__init__"))
+        return _Graph(found)
+
+    def _outline(self, path: str, name: str) -> Outline:
+        known = self.outlines.get(path)
+        data, digest = self.contents.read(path)
+        if known is None or known.name != name or known.digest != digest:
+            known = self.outlines[path] = _outline(data, digest, name, path.endswith(f"{os.sep}__init__.py"))
+            self.learnt = True
+        return known
 
 
 @dataclass(slots=True, eq=False)
 class _Graph:
-    files: dict[str, str] = field(default_factory=dict)  # path by dotted name
-    imports: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # by path
-    defines: dict[str, frozenset[str]] = field(default_factory=dict)  # by path
-    handing: dict[str, tuple[_Import, ...]] = field(default_factory=dict)  # what those that hand on names use of them
-    models: set[str] = field(default_factory=set)  # paths of those with a model of their own
-    heirs: set[str] = field(default_factory=set)  # paths of those with classes that may inherit one
+    outlines: dict[str, Outline]  # by path
+    files: dict[str, str] = field(init=False)  # path by dotted name
     importers: dict[str, set[str]] | None = None
+
+    def __post_init__(self) -> None:
+        self.files = {outline.name: path for path, outline in self.outlines.items()}
 
     def callers(self, path: str) -> list[str]:
         """Files with models that lead into a file, the nearest first; not through other models, which speak for it."""
@@ -82,16 +140,18 @@ class _Graph:
         for _ in range(_STEPS):
             ring = sorted({i for each in ring for i in self._importing().get(each, ())} - seen)
             seen.update(ring)
-            for kind in (self.models, self.heirs):
-                found += _spread([each for each in ring if each in kind], _FOLLOWED - len(found))
-            ring = [each for each in ring if each not in self.models]
+            models = [each for each in ring if self.outlines[each].model]
+            heirs = [each for each in ring if self.outlines[each].heir]
+            for kind in (models, heirs):
+                found += _spread(kind, _FOLLOWED - len(found))
+            ring = [each for each in ring if not self.outlines[each].model]
         return sorted(found)
 
     def _importing(self) -> dict[str, set[str]]:
         if self.importers is None:
             self.importers = defaultdict(set)
-            for importer, imports in self.imports.items():
-                for each in self.handing.get(importer, imports):
+            for importer, outline in self.outlines.items():
+                for each in outline.imports if outline.used is None else outline.used:
                     for target in self.targets(each.origin, each.name, set()):
                         self.importers[target].add(importer)
         return self.importers
@@ -108,9 +168,10 @@ class _Graph:
         path = self.files.get(origin)
         if path is None:
             return
-        if not name or name == "*" or name in self.defines[path]:
+        outline = self.outlines[path]
+        if not name or name == "*" or name in outline.defines:
             yield path
-        for each in self.imports[path]:
+        for each in outline.imports:
             if name and (each.bound in (name, "*") or name == "*"):
                 yield from self.targets(each.origin, name if each.name == "*" else each.name, seen)
 
@@ -147,32 +208,25 @@ def _root(path: Path) -> Path:
     return folder
 
 
-def _graph(root: Path, package: str) -> _Graph:
-    """The imports of the files at the root, and of those in one package there."""
-    graph = _Graph()
-    paths = [p for p in root.glob("*.py") if p.is_file()]
-    if package:
-        paths += (root / package).rglob("*.py")
-    for path in sorted(paths):
-        parts = path.relative_to(root).with_suffix("").parts
-        dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        graph.files[dotted] = str(path)
-        try:
-            text = read(path).text
-        except UnreadableError:
-            graph.imports[str(path)], graph.defines[str(path)] = (), frozenset()
-            continue
-        if _MODEL.search(text):
-            graph.models.add(str(path))
-        elif _DERIVES.search(text):
-            graph.heirs.add(str(path))
-        defined = _DEFINES.findall(text)
-        graph.defines[str(path)] = frozenset([*defined, *_ASSIGNS.findall(text)])
-        package = dotted if parts[-1] == "__init__" else dotted.rpartition(".")[0]
-        graph.imports[str(path)] = tuple(_imports(text, package))
-        if parts[-1] == "__init__":
-            graph.handing[str(path)] = _used(graph.imports[str(path)], text) if defined else ()
-    return graph
+def _outline(data: bytes, digest: str, name: str, is_package: bool) -> Outline:
+    try:
+        text = decoded(data)
+    except UnreadableError:
+        return Outline(digest, name)
+    defined = _DEFINES.findall(text)
+    model = _MODEL.search(text) is not None
+    imports = list(_imports(text, name if is_package else name.rpartition(".")[0]))
+    used = (_used(imports, text) if defined else []) if is_package else None
+    return Outline(
+        digest,
+        name,
+        imports,
+        frozenset([*defined, *_ASSIGNS.findall(text)]),
+        used,
+        model,
+        not model and _DERIVES.search(text) is not None,
+        bool(defined),
+    )
 
 
 def _spread(paths: list[str], most: int) -> list[str]:
@@ -182,18 +236,18 @@ def _spread(paths: list[str], most: int) -> list[str]:
     return [paths[i * len(paths) // most] for i in range(most)]
 
 
-def _used(imports: tuple[_Import, ...], text: str) -> tuple[_Import, ...]:
+def _used(imports: list[Import], text: str) -> list[Import]:
     """The imports of names that the file does more with than to hand them on."""
     words = Counter(_WORD.findall(text))
-    return tuple(each for each in imports if words[each.bound] > 1)
+    return [each for each in imports if words[each.bound] > 1]
 
 
-def _imports(text: str, package: str) -> Iterator[_Import]:
+def _imports(text: str, package: str) -> Iterator[Import]:
     for found in _IMPORT.finditer(text):
         if found["modules"] is not None:
             for part in found["modules"].split(","):
                 origin, _, bound = part.split("#")[0].strip().partition(" as ")
-                yield _Import(origin.strip(), "", bound.strip() or origin.partition(".")[0].strip())
+                yield Import(origin.strip(), "", bound.strip() or origin.partition(".")[0].strip())
             continue
         origin = found["origin"]
         if found["dots"]:
@@ -203,4 +257,4 @@ def _imports(text: str, package: str) -> Iterator[_Import]:
         for part in _COMMENT.sub("", found["names"]).replace("\\", " ").strip().strip("()").split(","):
             name, _, bound = part.strip().partition(" as ")
             if name:
-                yield _Import(origin, name.strip(), bound.strip() or name.strip())
+                yield Import(origin, name.strip(), bound.strip() or name.strip())

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
-from exportlint.source.callers import Callers, Generated
+from exportlint.source.cache import Cache
+from exportlint.source.callers import Callers, Generated, Outline
 from exportlint.source.discover import discover
-from exportlint.source.files import UnreadableError
-from exportlint.source.project import Project
+from exportlint.source.files import UnreadableError, read
 from exportlint.source.sites import Range
 from exportlint.source.suppress import silences, suppressed
-from exportlint.source.units import Unit, analyse, reason_of
+from exportlint.source.units import merge
+from exportlint.source.work import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Rule
-    from exportlint.source.events import Event
-    from exportlint.source.files import SourceFile
-    from exportlint.source.index import ModuleIndex
     from exportlint.source.units import Heard
 
 SYNTAX = "EXP001"
+_OUTLINES = "outlines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +109,22 @@ class Linted:
     files: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How the work is done, which changes no finding.
+
+    Attributes:
+        cache: The folder in which what is found out is kept for the next run; nothing is kept where ``None``.
+        jobs: How many processes may work at once.
+        seconds: Filled with the CPU time that each rule takes, by its code, where it is given; then one process works
+            and no cache is read.
+    """
+
+    cache: Path | None = None
+    jobs: int = 1
+    seconds: dict[str, float] | None = None
+
+
 def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     """What the source predicts, in the order of files and lines.
 
@@ -119,115 +134,99 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     return examine(paths, options).predictions
 
 
-def examine(paths: Iterable[Path], options: Options) -> Linted:
+def examine(paths: Iterable[Path], options: Options, effort: Effort | None = None) -> Linted:
     """What the source predicts, and what of it could not be analysed.
 
     Raises:
         MissingPathError: When a path does not exist.
     """
     files = discover(paths)
-    run = _Run(options, files)
-    found: list[Prediction] = []
-    for path in files:
-        try:
-            found += run.file(path)
-        except Exception as error:  # one file must not cost the findings in the others
-            run.unanalysed.append(Unanalysed(path, "", reason_of(error)))
+    run = _Run(options, effort or Effort(), files)
+    found = [prediction for path in files for prediction in run.file(path)]
+    run.keep()
     return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed), files)
-
-
-def may_hold_modules(text: str) -> bool:
-    """Whether a file can hold a module class: the textual prefilter."""
-    return "class " in text and ("forward" in text or "torch" in text or "import" in text)
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
     options: Options
-    named: tuple[Path, ...] = ()
-    project: Project = field(init=False)
+    effort: Effort
+    named: tuple[Path, ...]
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(default_factory=Generated)
-    units: dict[SourceFile, Unit] = field(default_factory=dict)
+    following: dict[Path, list[Path]] = field(default_factory=dict)
+    units: Units = field(init=False)
     unanalysed: list[Unanalysed] = field(default_factory=list)
-    rules: dict[type[Event], list[Rule]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.project = Project(self.options.module_bases, self.options.tracing_predicates)
-        self.rules = defaultdict(list)
-        for rule in catalogue().values():
-            if rule.match is not None and (rule.stage == "stable" or self.options.preview):
-                for event in rule.events:
-                    self.rules[event].append(rule)
+        """Find out which files are run, and run them."""
+        cache = Cache(self.effort.cache)
+        self.callers.outlines = cache.read(_OUTLINES, Outline)
+        for path in self.named:
+            if self.generated.is_source(path):
+                self.following[path] = []
+            else:
+                self.following[path] = self.callers.of(path) if self.options.whole_project else list(self.named)
+        self.units = Units(self.options, self.effort, cache, self.callers.contents)
+        self.units.run({path for paths in ((p, *self.following[p]) for p in self.named) for path in paths})
+
+    def keep(self) -> None:
+        """Keep what was found out."""
+        self.units.keep()
+        if self.callers.learnt:
+            self.units.cache.write(_OUTLINES, self.callers.outlines)
 
     def file(self, path: Path) -> list[Prediction]:
         """What one file predicts, and what the files that call into it predict of it."""
-        try:
-            module = self.project.module(path)
-        except UnreadableError as error:
-            return [self._unreadable(path, error)]
-        own = self.unit(module)
+        own = self.units.of(path)
+        if own.error is not None:
+            return [self._unreadable(path, *own.error)]
         self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
         if self.generated.is_source(path):
             return []
-        heard = dict(own.found.get(module.source, {}))
-        if module.functions or module.classes:
-            for unit in self._calling(path):
-                for key, each in unit.found.get(module.source, {}).items():
-                    if key not in heard or each.rank > heard[key].rank:
-                        heard[key] = each
-        silenced = suppressed(module.source)
-        predictions = (self._prediction(path, each) for each in heard.values())
-        return _worst(
-            [
-                p
-                for p in predictions
-                if p is not None and not silences(silenced, p.rule.code, p.rule.name, p.range.line, p.range.end_line)
-            ]
-        )
+        real = os.path.realpath(path)
+        heard: dict[tuple[str, str, Range], Heard] = {}
+        merge(own.found.get(real, ()), heard)
+        for caller in self.following[path] if own.defines else ():
+            merge(self.units.of(caller).found.get(real, ()), heard)
+        return _worst(self._not_silenced(path, [self._prediction(path, each) for each in heard.values()]))
 
-    def unit(self, module: ModuleIndex) -> Unit:
-        """What the module classes of a file say; each file is run once."""
-        if module.source not in self.units:
-            holds = may_hold_modules(module.source.text)
-            self.units[module.source] = analyse(self.project, module, self.rules) if holds else Unit()
-        return self.units[module.source]
-
-    def _calling(self, path: Path) -> Iterator[Unit]:
-        for caller in self.callers.of(path) if self.options.whole_project else self.named:
-            try:
-                yield self.unit(self.project.module(caller))
-            except UnreadableError:
-                continue
+    def _not_silenced(self, path: Path, found: list[Prediction | None]) -> list[Prediction]:
+        predictions = [p for p in found if p is not None]
+        try:
+            lines = suppressed(read(path)) if predictions else {}
+        except UnreadableError:  # it changed while it was read
+            lines = {}
+        return [p for p in predictions if not silences(lines, p.rule.code, p.rule.name, p.range.line, p.range.end_line)]
 
     def _prediction(self, path: Path, heard: Heard) -> Prediction | None:
-        rule, match = heard.rule, heard.match
-        outcomes = rule.outcomes_of(match.variant)
+        rule = catalogue()[heard.code]
+        outcomes = rule.outcomes_of(heard.variant)
         worst: Severity | None = severity(outcomes, self.options.modes)
         doubted = worst == "error" and not heard.sure  # an error is claimed only of what surely runs
-        guessed = match.guess and not heard.of_case
-        worst = "info" if rule.is_advice(match.variant) or doubted or guessed else worst
+        guessed = heard.guess and not heard.of_case
+        worst = "info" if rule.is_advice(heard.variant) or doubted or guessed else worst
         if worst is None:
             return None
         return Prediction(
             rule=rule,
             path=path,
-            range=match.site.range,
-            message=f"{match.message}, where it runs at all" if doubted else match.message,
-            rewrite=match.rewrite or rule.rewrite,
+            range=heard.range,
+            message=f"{heard.message}, where it runs at all" if doubted else heard.message,
+            rewrite=heard.rewrite or rule.rewrite,
             severity=worst,
             outcomes=outcomes,
-            variant=match.variant,
+            variant=heard.variant,
         )
 
-    def _unreadable(self, path: Path, error: UnreadableError) -> Prediction:
+    def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:
         rule = catalogue()[SYNTAX]
-        place = Range(error.line, error.column, error.line, error.column)
+        place = Range(line, column, line, column)
         return Prediction(
             rule=rule,
             path=path,
             range=place,
-            message=str(error),
+            message=message,
             rewrite=rule.rewrite,
             severity=severity(rule.outcomes, self.options.modes) or "error",
             outcomes=rule.outcomes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import tokenize
@@ -15,12 +16,13 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class UnreadableError(Exception):
-    """A file that cannot be read as Python source; `line` and `column` count from 1."""
+    """A file that cannot be read as Python source; `line` and `column` count from 1, `digest` is that of its bytes."""
 
-    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+    def __init__(self, message: str, line: int = 1, column: int = 1, digest: str = "") -> None:
         super().__init__(message)
         self.line = line
         self.column = column
+        self.digest = digest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +32,13 @@ class SourceFile:
     Attributes:
         path: As it was given.
         text: The decoded text.
+        digest: Digest of the bytes that were read.
         lines: Its lines with their ends, split as Python's tokenizer splits them (a form feed ends no line).
     """
 
     path: Path
     text: str
+    digest: str
     lines: tuple[str, ...] = field(repr=False)
 
     def line(self, number: int) -> str:
@@ -50,9 +54,25 @@ def read(path: Path) -> SourceFile:
     """
     try:
         data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UnreadableError(str(getattr(error, "strerror", None) or error)) from error
+    text = decoded(data)
+    return SourceFile(path, text, digest_of(data), tuple(_LINE.findall(text)))
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file, without its byte order mark.
+
+    Raises:
+        UnreadableError: When it cannot be decoded as Python would.
+    """
+    try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding)
-    except (OSError, SyntaxError, ValueError, LookupError) as error:  # codecs raise UnicodeError, a ValueError
-        raise UnreadableError(str(getattr(error, "strerror", None) or getattr(error, "msg", None) or error)) from error
-    text = text.removeprefix("\ufeff")
-    return SourceFile(path, text, tuple(_LINE.findall(text)))
+        return data.decode(encoding).removeprefix("\ufeff")
+    except (SyntaxError, ValueError, LookupError) as error:  # codecs raise UnicodeError, a ValueError
+        raise UnreadableError(str(getattr(error, "msg", None) or error), digest=digest_of(data)) from error
+
+
+def digest_of(data: bytes) -> str:
+    """What differs for different contents."""
+    return hashlib.blake2b(data, digest_size=12).hexdigest()

@@ -135,9 +135,10 @@ def index(path: Path, name: str) -> ModuleIndex:
     try:
         tree = _parsed(source.text)
     except SyntaxError as error:
-        raise UnreadableError(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from error
+        message = error.msg or "invalid syntax"
+        raise UnreadableError(message, error.lineno or 1, error.offset or 1, source.digest) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise UnreadableError(str(error) or type(error).__name__) from error
+        raise UnreadableError(str(error) or type(error).__name__, digest=source.digest) from error
     for statement in _top_level(tree.body):
         _add(module, statement)
     module.all_classes = sorted(_classes(module, tree.body), key=lambda c: c.extent.first)
@@ -231,9 +232,8 @@ def absolute(module: ModuleIndex, target: str, level: int) -> str:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    for target in targets:
-        for node in ast.walk(target) if isinstance(target, ast.expr) else ():
+    for target in _targets(statement):
+        for node in ast.walk(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield node.id
 
@@ -287,11 +287,21 @@ def _written(function: FunctionNode) -> Iterator[str]:
     """Attributes of the first parameter that the function assigns."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     first = arguments[0].arg if arguments else ""
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
-            continue
-        if isinstance(node.value, ast.Name) and node.value.id == first:
-            yield node.attr
+    for target in (target for statement in _all(function.body) for target in _targets(statement)):
+        for node in ast.walk(target) if not isinstance(target, ast.Name) else ():
+            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+                continue
+            if isinstance(node.value, ast.Name) and node.value.id == first:
+                yield node.attr
+
+
+def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement assigns to."""
+    yield from getattr(statement, "targets", ())
+    target = getattr(statement, "target", None)
+    if target is not None:
+        yield target
+    yield from (item.optional_vars for item in getattr(statement, "items", ()) if item.optional_vars is not None)
 
 
 def _classes(module: ModuleIndex, body: list[ast.stmt]) -> Iterator[ClassEntry]:

@@ -81,6 +81,7 @@ class Interpreter:
     globals: dict[tuple[int, str], Value] = field(default_factory=dict)
     functions: dict[int, Value] = field(default_factory=dict)
     memo: dict[object, Value] = field(default_factory=dict)
+    later: dict[tuple[int, str], bool] = field(default_factory=dict)
     version: int = 0
     changes: dict[Key, list[Changed]] = field(default_factory=dict)
     reads: dict[Key, bool] = field(default_factory=dict)
@@ -282,13 +283,20 @@ class Interpreter:
         value = self.attributes.get(owner.key, {}).get(name)
         if value is None:
             return None
-        inside, _ = self.project.lineage(owner.cls)
-        elsewhere = any(c.written.get(name, frozenset()) - {"__init__"} for c in inside)
+        elsewhere = self._is_written_later(owner.cls, name)
         if elsewhere and value == NONE:
             return UNKNOWN
         if elsewhere and isinstance(value, Const):
             return Static(type(value.value).__name__, given=True)
         return value
+
+    def _is_written_later(self, cls: ClassEntry, name: str) -> bool:
+        """Whether a method other than ``__init__`` binds the attribute."""
+        key = (id(cls), name)
+        if key not in self.later:
+            inside, _ = self.project.lineage(cls)
+            self.later[key] = any(c.written.get(name, frozenset()) - {"__init__"} for c in inside)
+        return self.later[key]
 
     def read(self, key: Key, initial: Value, state: State) -> Value:
         """An attribute or global as it is now; notes that the call saw what an earlier one left."""

@@ -12,10 +12,14 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from exportlint.source.facts import facts
 from exportlint.source.files import UnreadableError
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex, index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
 
 _FRAMEWORK = frozenset({"torch", "numpy", "scipy", "functools", "typing", *sys.stdlib_module_names})
 _BUILTINS = frozenset(dir(builtins))
@@ -40,9 +44,16 @@ class Outside:
 Target = ClassEntry | FunctionEntry | ModuleIndex | Assigned | Outside
 
 
+ABSENT, PRESENT = "-", "+"
+"""What is noted of a file of which no more was asked than whether it is there."""
+Reads = dict[str, str]
+"""Digests of the files that something was found out from, by real path; with a question mark before it, whether it is
+there."""
+
+
 @dataclass(slots=True, eq=False)
 class Project:
-    """Files by path, indexed when they are first asked for.
+    """Files by path, indexed when they are first asked for; what is found out is remembered with what was read for it.
 
     Attributes:
         bases: Further dotted names of classes that count as modules, from the configuration.
@@ -52,8 +63,53 @@ class Project:
     bases: frozenset[str] = frozenset()
     predicates: frozenset[str] = frozenset()
     _modules: dict[str, ModuleIndex | UnreadableError] = field(default_factory=dict)
-    _lineages: dict[int, tuple[tuple[ClassEntry, ...], tuple[str, ...]]] = field(default_factory=dict)
-    _names: dict[tuple[int, str], Target | None] = field(default_factory=dict)
+    _memory: dict[Hashable, tuple[Any, Reads]] = field(default_factory=dict)
+    _trail: list[Reads] = field(default_factory=lambda: [{}])
+    _noted: set[Hashable] = field(default_factory=set)
+    _there: dict[str, bool] = field(default_factory=dict)
+    _roots: dict[int, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Note anew what is read."""
+        self._trail = [{}]
+        self._noted.clear()
+
+    @property
+    def reads(self) -> Reads:
+        """What was read since the beginning."""
+        return self._trail[0]
+
+    @property
+    def held(self) -> int:
+        """How many lines there are whose trees are in memory."""
+        return sum(module.held for module in self._modules.values() if isinstance(module, ModuleIndex))
+
+    def let_go(self) -> None:
+        """Forget trees until they are asked for again."""
+        for module in self._modules.values():
+            if isinstance(module, ModuleIndex):
+                module.let_go()
+
+    def _remembered(self, key: Hashable, meanwhile: Any, find: Callable[[], Any]) -> Any:
+        """What was found out before, or is now; meanwhile another answer is given, which cuts circles."""
+        known = self._memory.get(key)
+        if known is None:
+            self._memory[key] = (meanwhile, {})
+            self._trail.append({})
+            try:
+                known = (find(), self._trail[-1])
+            except BaseException:
+                del self._memory[key]
+                raise
+            finally:
+                self._trail.pop()
+            self._memory[key] = known
+        if len(self._trail) > 1:
+            self._trail[-1].update(known[1])
+        elif key not in self._noted:
+            self._noted.add(key)
+            self._trail[0].update(known[1])
+        return known[0]
 
     def module(self, path: Path) -> ModuleIndex:
         """The index of a file.
@@ -61,44 +117,67 @@ class Project:
         Raises:
             UnreadableError: When it cannot be read, or is not Python.
         """
-        key = os.path.realpath(path)
+        found = self._remembered(("module", path), None, lambda: self._module(os.path.realpath(path)))
+        if isinstance(found, UnreadableError):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+    def _module(self, key: str) -> ModuleIndex | UnreadableError:
         if key not in self._modules:
             try:
-                self._modules[key] = index(path, _dotted_name(Path(key)))
+                self._modules[key] = index(Path(key), self._dotted_name(Path(key)))
             except UnreadableError as error:
                 self._modules[key] = error
         found = self._modules[key]
-        if isinstance(found, UnreadableError):
-            raise found
+        self._trail[-1][key] = found.digest if isinstance(found, UnreadableError) else found.source.digest
+        self._dotted_name(Path(key))
         return found
+
+    def _is_file(self, path: str) -> bool:
+        there = self._there.get(path)
+        if there is None:
+            there = self._there[path] = os.path.isfile(path)  # noqa: PTH113 - asked often
+        self._trail[-1][f"?{path}"] = PRESENT if there else ABSENT
+        return there
+
+    def _dotted_name(self, path: Path) -> str:
+        parts = [path.stem] if path.name != "__init__.py" else []
+        folder = path.parent
+        while self._is_file(f"{folder}{os.sep}__init__.py") and folder.parent != folder:
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        return ".".join(parts)
 
     def find(self, dotted: str, near: ModuleIndex) -> ModuleIndex | None:
         """The project's file for a dotted module name, seen from a file of the project."""
-        parts = dotted.split(".")
-        if not dotted or parts[0] in _FRAMEWORK:
+        head = dotted.partition(".")[0]
+        if not dotted or head in _FRAMEWORK:
             return None
-        here = Path(os.path.realpath(near.source.path))
-        root = here.parent
-        if near.package:
-            root = here.parents[near.package.count(".") + 1]
-            if parts[0] != near.package.partition(".")[0]:
-                return None
-        base = root.joinpath(*parts)
-        for candidate in (base / "__init__.py", base.with_name(f"{base.name}.py")):
-            if candidate.is_file():
+        if near.package and head != near.package.partition(".")[0]:
+            return None
+        base = f"{self._root(near)}{os.sep}{dotted.replace('.', os.sep)}"
+        return self._remembered(("find", base), None, lambda: self._found(base))  # type: ignore[no-any-return]
+
+    def _found(self, base: str) -> ModuleIndex | None:
+        for candidate in (f"{base}{os.sep}__init__.py", f"{base}.py"):
+            if self._is_file(candidate):
                 try:
-                    return self.module(candidate)
+                    return self.module(Path(candidate))
                 except UnreadableError:
                     return None
         return None
 
+    def _root(self, near: ModuleIndex) -> str:
+        """The folder from which dotted names count, seen from a file."""
+        if id(near) not in self._roots:
+            above = near.package.count(".") + 1 if near.package else 0
+            self._roots[id(near)] = str(near.source.path.parents[above])
+        return self._roots[id(near)]
+
     def resolve(self, module: ModuleIndex, name: str) -> Target | None:
         """What a dotted name means in a module; ``None`` for a name that nothing binds."""
         key = (id(module), name)
-        if key not in self._names:
-            self._names[key] = None  # cuts circles of imports
-            self._names[key] = self._resolve(module, name, _DEPTH)
-        return self._names[key]
+        return self._remembered(key, None, lambda: self._resolve(module, name, _DEPTH))  # type: ignore[no-any-return]
 
     def _resolve(self, module: ModuleIndex, name: str, depth: int) -> Target | None:
         head, _, rest = name.partition(".")
@@ -159,20 +238,19 @@ class Project:
 
     def lineage(self, cls: ClassEntry) -> tuple[tuple[ClassEntry, ...], tuple[str, ...]]:
         """The class and its bases in the project, nearest first, and the dotted names of its bases outside of it."""
-        key = id(cls)
-        if key not in self._lineages:
-            self._lineages[key] = ((cls,), ())  # cuts circles
-            inside, outside = [cls], []
-            for base in cls.bases:
-                target = self.resolve(cls.module, base)
-                if isinstance(target, ClassEntry):
-                    further, names = self.lineage(target)
-                    inside += [c for c in further if c not in inside]
-                    outside += [n for n in names if n not in outside]
-                else:
-                    outside.append(target.dotted if isinstance(target, Outside) else f"?.{base}")
-            self._lineages[key] = (tuple(inside), tuple(outside))
-        return self._lineages[key]
+        return self._remembered(id(cls), ((cls,), ()), lambda: self._lineage(cls))  # type: ignore[no-any-return]
+
+    def _lineage(self, cls: ClassEntry) -> tuple[tuple[ClassEntry, ...], tuple[str, ...]]:
+        inside, outside = [cls], []
+        for base in cls.bases:
+            target = self.resolve(cls.module, base)
+            if isinstance(target, ClassEntry):
+                further, names = self.lineage(target)
+                inside += [c for c in further if c not in inside]
+                outside += [n for n in names if n not in outside]
+            else:
+                outside.append(target.dotted if isinstance(target, Outside) else f"?.{base}")
+        return tuple(inside), tuple(outside)
 
     def is_module(self, cls: ClassEntry) -> bool:
         """Whether the class is an ``nn.Module``: by its bases, by the tables, or by an unknown base and a forward."""
@@ -212,12 +290,3 @@ def canonical(dotted: str) -> str:
         if dotted.startswith(long):
             return short + (dotted.rpartition(".")[2])
     return dotted
-
-
-def _dotted_name(path: Path) -> str:
-    parts = [path.stem] if path.name != "__init__.py" else []
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder.parent != folder:
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(parts)

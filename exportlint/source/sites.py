@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from exportlint.source.tree import descendants
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 _LONGEST = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """A range of characters; lines and columns count from 1, the end is excluded."""
 
     line: int

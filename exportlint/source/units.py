@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import time
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from exportlint.rules import catalogue
 from exportlint.source import entries
 from exportlint.source.events import Called
+from exportlint.source.files import UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
+from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
 from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from exportlint.rules.base import Match, Rule
     from exportlint.source.events import Event
-    from exportlint.source.files import SourceFile
     from exportlint.source.index import ClassEntry, ModuleIndex
     from exportlint.source.project import Project
 
-Key = tuple[str, str, Range]
+Key = tuple[str, str, str, Range]
+_HELD = 40_000  # lines whose trees are kept in memory
+_OFTEN = 100  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
 _DRAWS = frozenset({
     "rand", "randn", "randint", "randperm", "bernoulli", "multinomial", "uniform_", "normal_", "random_", "bernoulli_",
@@ -29,21 +39,33 @@ _DRAWS = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True, array_like=True):
     """A match of a rule.
 
     Attributes:
-        rule: The rule.
-        match: The match.
+        code: The rule.
+        variant: The variant of the rule; empty for its main form.
+        range: Where.
+        message: What happens there.
+        rewrite: What to write instead; the rule's where empty.
+        guess: Whether it rests on a guess at which dimensions vary.
         sure: Whether the code is surely run when the model is exported.
         of_case: Whether it is run by a model case.
     """
 
-    rule: Rule
-    match: Match
+    code: str
+    variant: str
+    range: Range
+    message: str
+    rewrite: str
+    guess: bool
     sure: bool
-    of_case: bool = False
+    of_case: bool
+
+    @property
+    def key(self) -> tuple[str, str, Range]:
+        """The place; two of one place are one."""
+        return self.code, self.variant, self.range
 
     @property
     def rank(self) -> tuple[bool, bool]:
@@ -51,23 +73,100 @@ class Heard:
         return self.of_case, self.sure
 
 
-@dataclass(slots=True, eq=False)
-class Unit:
+class Unit(msgspec.Struct, array_like=True):
     """What the module classes of a file say.
 
     Attributes:
-        found: Matches, by the file that holds them.
-        left_out: Classes that could not be analysed, and why.
+        error: Why the file is no Python, and its line and column; ``None`` where it is.
+        defines: Whether it defines functions or classes that others may call.
+        found: What was heard, by the real path of the file that it was heard of.
+        left_out: Classes that could not be analysed, and why; without a name where it is the whole file.
+        reads: What was read for it.
     """
 
-    found: dict[SourceFile, dict[Key, Heard]] = field(default_factory=lambda: defaultdict(dict))
-    left_out: list[tuple[str, str]] = field(default_factory=list)
+    error: tuple[str, int, int] | None = None
+    defines: bool = False
+    found: dict[str, list[Heard]] = {}
+    left_out: list[tuple[str, str]] = []
+    reads: Reads = {}
 
-    def add(self, source: SourceFile, key: Key, heard: Heard) -> None:
-        """Note a match; the surer of two is kept."""
-        known = self.found[source].get(key)
-        if known is None or heard.rank > known.rank:
-            self.found[source][key] = heard
+
+@dataclass(slots=True, eq=False)
+class Analyst:
+    """Runs the module classes of one file after another.
+
+    Attributes:
+        project: Where names are resolved.
+        preview: Whether rules that are not stable yet are on.
+        seconds: CPU time that each rule took, by its code; not measured where ``None``.
+        ran: How many files were run.
+    """
+
+    project: Project
+    preview: bool = False
+    seconds: dict[str, float] | None = None
+    ran: int = 0
+    rules: dict[type[Event], list[Rule]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sort the rules by the events that they want."""
+        self.rules = defaultdict(list)
+        for rule in catalogue().values():
+            if rule.match is not None and (rule.stage == "stable" or self.preview):
+                for event in rule.events:
+                    self.rules[event].append(rule)
+
+    def unit(self, path: Path) -> Unit:
+        """What the module classes of a file say."""
+        self.project.begin()
+        try:
+            unit = self._unit(self.project.module(path))
+        except UnreadableError as error:
+            unit = Unit((str(error), error.line, error.column))
+        except Exception as error:  # one file must not cost the findings in the others
+            unit = Unit(left_out=[("", reason_of(error))])
+        unit.reads = dict(self.project.reads)
+        self.ran += 1
+        if self.project.held > _HELD or self.ran % _OFTEN == 0:
+            self.project.let_go()
+            gc.collect()
+        return unit
+
+    def _unit(self, module: ModuleIndex) -> Unit:
+        unit = Unit(defines=bool(module.functions or module.classes))
+        if may_hold_modules(module.source.text):
+            heard: dict[str, dict[tuple[str, str, Range], Heard]] = defaultdict(dict)
+            unit.left_out = self._run_all(module, heard)
+            unit.found = {path: list(of_path.values()) for path, of_path in heard.items()}
+        return unit
+
+    def _run_all(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
+        """Run the model case of a file, then each of its module classes that was not entered yet."""
+        listener = _Listener(self.rules, self.seconds)
+        it = Interpreter(self.project, lambda event: listener.hear(event, it))
+        runs = _Runs(it, listener, heard)
+        if "build" in module.functions and "inputs" in module.functions:
+            runs.add("build", lambda: entries.run_case(it, module))
+        for cls in module.all_classes:
+            if cls not in it.entered and self.project.is_module(cls):
+                runs.add(cls.name, lambda cls=cls: entries.run_class(it, cls), cls)  # type: ignore[misc]
+        return runs.left_out
+
+
+Places = dict[str, dict[tuple[str, str, Range], Heard]]
+
+
+def may_hold_modules(text: str) -> bool:
+    """Whether a file can hold a module class: the textual prefilter."""
+    return "class " in text and ("forward" in text or "torch" in text or "import" in text)
+
+
+def merge(heard: Iterable[Heard], known: dict[tuple[str, str, Range], Heard]) -> None:
+    """Add what was heard of a file to what is known of it; the surer of two is kept."""
+    for each in heard:
+        before = known.get(each.key)
+        if before is None or each.rank > before.rank:
+            known[each.key] = each
 
 
 @dataclass(slots=True, eq=False)
@@ -75,48 +174,53 @@ class _Listener:
     """Matches events of one run against the rules."""
 
     rules: dict[type[Event], list[Rule]]
-    found: list[tuple[SourceFile, Key, Heard]] = field(default_factory=list)
+    seconds: dict[str, float] | None
+    found: list[tuple[str, Heard]] = field(default_factory=list)
     drew: bool = False
 
     def hear(self, event: Event, it: Interpreter) -> None:
         """Ask the rules about an event of the interpreter's run."""
         self.drew = self.drew or (isinstance(event, Called) and event.name.rpartition(".")[2] in _DRAWS)
         for rule in self.rules.get(type(event), ()):
+            begun = time.process_time() if self.seconds is not None else 0.0
             for match in rule.match(event) if rule.match is not None else ():
-                key = (rule.code, match.variant, match.site.range)
-                heard = Heard(rule, match, it.of_case or not it.optional, it.of_case)
-                self.found.append((match.site.source, key, heard))
+                self.found.append((os.fspath(match.site.source.path), _heard(rule, match, it)))
+            if self.seconds is not None:
+                self.seconds[rule.code] = self.seconds.get(rule.code, 0.0) + time.process_time() - begun
 
 
-def analyse(project: Project, module: ModuleIndex, rules: dict[type[Event], list[Rule]]) -> Unit:
-    """Run the model case of a file, then each of its module classes that was not entered yet."""
-    unit = Unit()
-    listener = _Listener(rules)
-    it = Interpreter(project, lambda event: listener.hear(event, it))
-    if "build" in module.functions and "inputs" in module.functions:
-        _run(unit, listener, "build", it, lambda: entries.run_case(it, module))
-    for cls in module.all_classes:
-        if cls not in it.entered and project.is_module(cls):
-            _run(unit, listener, cls.name, it, lambda cls=cls: entries.run_class(it, cls), cls)  # type: ignore[misc]
-    return unit
+def _heard(rule: Rule, match: Match, it: Interpreter) -> Heard:
+    return Heard(
+        rule.code,
+        match.variant,
+        match.site.range,
+        match.message,
+        match.rewrite,
+        match.guess,
+        it.of_case or not it.optional,
+        it.of_case,
+    )
 
 
-def _run(
-    unit: Unit,
-    listener: _Listener,
-    name: str,
-    it: Interpreter,
-    run: Callable[[], None],
-    cls: ClassEntry | None = None,
-) -> None:
-    listener.found.clear()
-    listener.drew = False
-    reason = _within_budget(it, run)
-    if reason:
-        unit.left_out.append((name, reason))
-    doubted = listener.drew and cls is not None and _is_stateless(it, cls)
-    for source, key, heard in listener.found:
-        unit.add(source, key, replace(heard, sure=False) if doubted else heard)
+@dataclass(slots=True, eq=False)
+class _Runs:
+    """The runs of one file's classes."""
+
+    it: Interpreter
+    listener: _Listener
+    heard: Places
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, name: str, run: Callable[[], None], cls: ClassEntry | None = None) -> None:
+        """Run a class, or the model case, and note what is heard."""
+        self.listener.found.clear()
+        self.listener.drew = False
+        reason = _within_budget(self.it, run)
+        if reason:
+            self.left_out.append((name, reason))
+        doubted = self.listener.drew and cls is not None and _is_stateless(self.it, cls)
+        for path, each in self.listener.found:
+            merge([msgspec.structs.replace(each, sure=False) if doubted else each], self.heard[path])
 
 
 def _is_stateless(it: Interpreter, cls: ClassEntry) -> bool:

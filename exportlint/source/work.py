@@ -1,0 +1,157 @@
+"""The units of many files: those that an earlier run knows are taken from it, and several processes run the others."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import hashlib
+import multiprocessing
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from exportlint.source.project import Project
+from exportlint.source.units import Analyst, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from exportlint.source.cache import Cache, Contents
+    from exportlint.source.engine import Effort, Options
+
+_SMALL = 400_000  # characters of source below which other processes cost more than they save
+_CHUNKS = 8  # pieces of work for each process
+_FRAMES = 1_000  # how deeply the analysis may nest, wherever it is called from
+
+
+@dataclass(slots=True, eq=False)
+class Units:
+    """What the module classes of files say, by path."""
+
+    options: Options
+    effort: Effort
+    cache: Cache
+    contents: Contents
+    _known: dict[str, Unit] = field(init=False)
+    _made: dict[str, Unit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read what an earlier run found out under the same options."""
+        self._known = self.cache.read(self._name, Unit)
+
+    @property
+    def _name(self) -> str:
+        asked = (sorted(self.options.module_bases), sorted(self.options.tracing_predicates), self.options.preview)
+        return f"units-{hashlib.blake2b(msgspec.json.encode(asked), digest_size=6).hexdigest()}"
+
+    def of(self, path: Path) -> Unit:
+        """What one file says, after `run`."""
+        return self._known[os.path.realpath(path)]
+
+    def run(self, paths: Iterable[Path]) -> None:
+        """Find out what these files say, unless it is known and nothing changed that it was read from."""
+        wanted = sorted({os.path.realpath(path) for path in paths})
+        stale = [path for path in wanted if path not in self._known or not self.contents.are(self._known[path].reads)]
+        for path, unit in _run(stale, self.options, self.effort):
+            self._known[path] = self._made[path] = unit
+
+    def keep(self) -> None:
+        """Keep what was found out for the next run."""
+        if self._made:
+            self.cache.write(self._name, self._known)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(paths: list[str], options: Options, effort: Effort) -> Iterator[tuple[str, Unit]]:
+    jobs = min(effort.jobs, len(paths)) if effort.seconds is None else 1
+    if jobs > 1 and sum(map(_size, paths)) > _SMALL:
+        yield from _run_apart(paths, options, jobs)
+        return
+    analyst = _analyst(options, effort.seconds)
+    with _undisturbed():
+        for path in paths:
+            yield path, analyst.unit(Path(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - a string is at hand
+    except OSError:
+        return 0
+
+
+def _analyst(options: Options, seconds: dict[str, float] | None = None) -> Analyst:
+    return Analyst(Project(options.module_bases, options.tracing_predicates), options.preview, seconds)
+
+
+_worker: list[Analyst] = []
+"""The analyst of this process, where it is one that works for another."""
+
+
+def _run_apart(paths: list[str], options: Options, jobs: int) -> Iterator[tuple[str, Unit]]:
+    # A fork is the cheapest start, and safe while there is one thread.
+    alone = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if alone and sys.platform == "linux" else "spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(jobs, context, _begin, (options,))
+    try:
+        for chunk, units in pool.map(_run_chunk, _chunks(paths, jobs * _CHUNKS)):
+            yield from zip(chunk, units, strict=True)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(options: Options) -> None:
+    gc.disable()
+    _worker[:] = [_analyst(options)]
+
+
+def _run_chunk(paths: list[str]) -> tuple[list[str], list[Unit]]:
+    with _undisturbed():
+        return paths, [_worker[0].unit(Path(path)) for path in paths]
+
+
+def _chunks(paths: list[str], count: int) -> Iterator[list[str]]:
+    """Neighbours together, which import much the same, in pieces of about one size."""
+    most = sum(map(_size, paths)) / count
+    chunk: list[str] = []
+    size = 0
+    for path in paths:
+        chunk.append(path)
+        size += _size(path)
+        if size >= most:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Collect no garbage meanwhile, since trees are large and hardly ever garbage; nest as deeply from anywhere."""
+    collects, limit = gc.isenabled(), sys.getrecursionlimit()
+    gc.disable()
+    sys.setrecursionlimit(_depth() + _FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+        if collects:
+            gc.enable()
+
+
+def _depth() -> int:
+    frame = sys._getframe()
+    count = 0
+    while frame.f_back is not None:
+        frame, count = frame.f_back, count + 1
+    return count
