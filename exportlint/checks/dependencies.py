@@ -62,19 +62,23 @@ def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
 class Recorder:
     """Notes what this process reads from now on; for a process that ends with its job, since a hook stays for good."""
 
-    def __init__(self, *ignored: str) -> None:
+    def __init__(self) -> None:
         self._files: dict[str, None] = {}
         self._folders: dict[str, None] = {}
         self._variables: dict[str, None] = {}
         self._written: set[str] = set()
         self._loaded = frozenset(sys.modules)
-        self._ignored: tuple[str, ...] = (*SYSTEM, *(folder + os.sep for folder in ignored if folder))
-        self._ignored += _versioned()
+        self._ignored: tuple[str, ...] = (*SYSTEM, *_versioned())
 
     def start(self) -> None:
         """Begin."""
         sys.addaudithook(self._hear)
         _watch_environment(self._variables, self._ignored)
+
+    def ignore(self, folder: str) -> None:
+        """Leave out what is read in a folder."""
+        if folder:
+            self._ignored += (folder + os.sep,)
 
     def so_far(self) -> Dependencies:
         """What was read until now."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from exportlint import zoo
 from exportlint.checks import loading, weightless
 from exportlint.checks.case import NoExampleError
 from exportlint.checks.context import Context, ModelError, Settings
@@ -50,12 +51,30 @@ def _asks(case: ModelCase) -> list[str]:
     return [check for check in CHECKS if case.asks_for(check)]
 
 
+_recorders: list[Recorder] = []  # the one that `prepare` started, in a process that was forked after it
+
+
+def prepare(emit: Emit, target: str, *, record: bool) -> None:
+    """Import what the cases of a target import, in a process that is kept for them; what fails is for them to say."""
+    if record:
+        _recorders.append(Recorder())
+        _recorders[0].start()
+    if zoo.source_of(target) == target:
+        zoo.import_shared(target)
+    else:
+        loading.cases_of(target)
+    emit({"stage": "prepared"})
+
+
 def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) -> None:
     """Run checks on the case of this name."""
-    wanted, recorder = msgspec.convert(settings, Settings), None
-    if wanted.record:
-        recorder = Recorder(wanted.workdir)
-        recorder.start()
+    wanted = msgspec.convert(settings, Settings)
+    if wanted.record and not _recorders:
+        _recorders.append(Recorder())
+        _recorders[0].start()
+    recorder = _recorders[0] if wanted.record else None
+    if recorder is not None:
+        recorder.ignore(wanted.workdir)
     try:
         # Names were told as the channel tells them: lone surrogates are escapes.
         cases = {case.name.encode("utf-8", "backslashreplace").decode(): case for case in loading.cases_of(target)}

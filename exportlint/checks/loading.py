@@ -162,11 +162,12 @@ def _import_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(root))
     if len(parts) == 1:
         sys.path.insert(0, str(path.parent))
-        name = path.stem if path.stem.isidentifier() and not _taken(path.stem) else f"exportlint_case_{path.stem}"
+        free = path.stem.isidentifier() and (_is_from(path.stem, path) or not _taken(path.stem))
+        name = path.stem if free else f"exportlint_case_{path.stem}"
     else:
         name = ".".join(parts if parts[-1] != "__init__" else parts[:-1])
         importlib.import_module(name.rpartition(".")[0] or name)
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+    if _is_from(name, path):
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -179,6 +180,11 @@ def _import_file(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def _is_from(name: str, path: Path) -> bool:
+    """Whether the module of this name was imported from this file."""
+    return getattr(sys.modules.get(name), "__file__", None) == str(path)
 
 
 def _taken(name: str) -> bool:

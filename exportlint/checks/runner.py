@@ -27,6 +27,7 @@ from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
+from exportlint.checks.prepared import Prepared
 from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
@@ -171,6 +172,7 @@ class Runner:
         self._slots = Slots(max(1, options.jobs))
         self._fresh_done = False
         self._lock = threading.Lock()
+        self._prepared = Prepared(self._prepare)
         self._predictor = Predictor()
         self._silence = Silence()
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -224,7 +226,8 @@ class Runner:
 
         def run(settings: Settings, emit: Emit) -> Ending:
             arguments = {"target": case.target, "name": case.name, "settings": msgspec.to_builtins(settings)}
-            return self._run_named("check_named", arguments, emit)
+            name = self._prepared.name_for(case.target, case.name) if self._by_server() else ""
+            return self._run_named("check_named", arguments, emit, use=name)
 
         if self.verdicts is None or not self._by_server():
             checks = self._check(run, Progress({}))
@@ -291,9 +294,15 @@ class Runner:
         memory = None if self.options.memory is None else int(self.options.memory * 2**30)
         return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs), memory_bytes=memory)
 
-    def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
+    def _prepare(self, target: str) -> bool:
+        """Import what a target needs in a child of the server that is kept; whether that went well."""
+        arguments = {"target": target, "record": self.verdicts is not None}
+        job = "exportlint.checks.jobs:prepare"
+        return self._server.run(job, arguments, self._limits(), lambda _: None, keep=target).how == "done"
+
+    def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit, *, use: str = "") -> Ending:
         if self._by_server():
-            return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit)
+            return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit, use=use)
         return self._run_here(lambda e: getattr(jobs, job)(e, **arguments), emit)
 
     def _run_here(self, job: Callable[[Emit], None], emit: Emit) -> Ending:

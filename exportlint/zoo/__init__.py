@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 # The sources, each with the package that it takes its models from.
 SOURCES = {"hf": "transformers", "timm": "timm", "torchvision": "torchvision"}
+# What nearly all models of a source import.
+SHARED = {
+    "hf": ("transformers.modeling_utils", "transformers.masking_utils", "transformers.generation"),
+    "timm": ("timm",),
+    "torchvision": ("torchvision.models",),
+}
 WILDCARDS = frozenset("*?[")
 
 
@@ -46,6 +52,23 @@ def require(target: str) -> None:
         found = False
     if not found:
         raise ZooError(f"{target} needs {SOURCES[source]}, which is not installed: pip install {SOURCES[source]}")
+
+
+def source_of(target: str) -> str | None:
+    """The source of a specification, as a TARGET that `import_shared` takes; ``None`` for a TARGET of another kind."""
+    return f"{target.partition(':')[0]}:" if is_specification(target) else None
+
+
+def import_shared(source: str) -> None:
+    """Import what the models of a source share.
+
+    Raises:
+        ImportError: When something of it is not installed.
+    """
+    name = source.rstrip(":")
+    _source(name)
+    for module in SHARED[name]:
+        importlib.import_module(module)
 
 
 def names(target: str) -> list[str]:

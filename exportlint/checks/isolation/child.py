@@ -74,8 +74,8 @@ def _logged_to() -> Iterator[Any]:
 
 def limit_memory(limits: Limits) -> None:
     """Limit the memory that the process may write to, beyond what it has already."""
-    limit = _private_bytes() + limits.memory_bytes
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    limit, hard = _private_bytes() + limits.memory_bytes, resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def limit_cpu(seconds: float) -> None:
@@ -84,6 +84,13 @@ def limit_cpu(seconds: float) -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     limit = int(used.ru_utime + used.ru_stime + seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def lift_limits() -> None:
+    """Take the limits back that were set, for a process that goes on after its job."""
+    for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CPU):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (hard, hard))
 
 
 def _private_bytes() -> int:
@@ -120,8 +127,14 @@ def _encodable(value: Any) -> Any:
     return [_encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def run(job: Callable[[Emit], None], channel: socket.socket, output: int, limits: Limits) -> None:
-    """Run the job and end the process; never returns to the code that forked."""
+def run(
+    job: Callable[[Emit], None],
+    channel: socket.socket,
+    output: int,
+    limits: Limits,
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the job, go on with something else, and end the process; never returns to the code that forked."""
     status = 1
     try:
         emit = sender(channel, limits)
@@ -132,6 +145,7 @@ def run(job: Callable[[Emit], None], channel: socket.socket, output: int, limits
         job(emit)
         emit({"done": True})
         status = 0
+        go_on()
     except BaseException as error:
         status = report_death(error)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import select
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from exportlint.checks.isolation.job import KEEP, USE
 from exportlint.checks.isolation.watch import Watch
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ START_SECONDS = 180.0
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); import exportlint.checks.isolation.server as s; s.main()"
 )
+
+
+# What changes from job to job and decides nothing about what is imported.
+PASSING = ("PYTEST_",)
 
 
 class ServerError(RuntimeError):
@@ -41,8 +47,9 @@ class WorkerServer:
         self._closed = False
 
     def run(
-        self, job: str, arguments: dict[str, Any], limits: Limits, on_message: Emit, *, path: list[str] | None = None
-    ) -> Ending:
+        self, job: str, arguments: dict[str, Any], limits: Limits, on_message: Emit, *, path: list[str] | None = None,
+        keep: str = "", use: str = "",
+    ) -> Ending:  # fmt: skip
         """Run the job ``module:function`` in a child of the server.
 
         Args:
@@ -51,6 +58,8 @@ class WorkerServer:
             limits: What the job may use.
             on_message: Called with each message of the job.
             path: ``sys.path`` of the job. Default: the caller's.
+            keep: A name for the child, which is kept to be forked once the job is done.
+            use: The name of a child that was kept, to run the job in a child of; of the server where there is none.
 
         Raises:
             ServerError: When the server cannot be started.
@@ -63,19 +72,20 @@ class WorkerServer:
             "path": sys.path if path is None else path,
             "limits": msgspec.to_builtins(limits),
         }
-        ending, began = self._request(request, limits, on_message)
-        if ending.how == "lost" and not began:  # the server died before it took the request
-            ending, _ = self._request(request, limits, on_message)
+        which = KEEP + _named(keep, request) if keep else USE + _named(use, request) if use else "-"
+        ending, began = self._request(which, request, limits, on_message)
+        if ending.how == "lost" and not began:  # what was to fork it died before it did
+            ending, _ = self._request("-", request, limits, on_message)
         return ending
 
-    def _request(self, request: dict[str, Any], limits: Limits, on_message: Emit) -> tuple[Ending, bool]:
+    def _request(self, which: str, request: dict[str, Any], limits: Limits, on_message: Emit) -> tuple[Ending, bool]:
         """Send a request and wait for its end; how the job ended, and whether it began."""
         ours, theirs = socket.socketpair()
         with ours, tempfile.TemporaryFile() as output:
             with theirs, tempfile.TemporaryFile() as file:
                 file.write(json.dumps(request).encode())  # it keeps the surrogates of what is not UTF-8
                 file.seek(0)
-                self._send(theirs, output.fileno(), file.fileno())
+                self._send(which, [theirs.fileno(), output.fileno(), file.fileno()])
             watch = Watch(ours, output, limits, on_message)
             return watch.wait(), watch.pid is not None
 
@@ -94,14 +104,13 @@ class WorkerServer:
             self._closed = True
             self._end()
 
-    def _send(self, channel: socket.socket, output: int, request: int) -> None:
-        fds = [channel.fileno(), output, request]
+    def _send(self, which: str, fds: list[int]) -> None:
         with self._lock:
             try:
-                socket.send_fds(self._started(), [b"r"], fds)
+                socket.send_fds(self._started(), [which.encode()], fds)
             except (BrokenPipeError, ConnectionError):  # it died between two jobs
                 self._end()
-                socket.send_fds(self._started(), [b"r"], fds)
+                socket.send_fds(self._started(), [which.encode()], fds)
 
     def _started(self) -> socket.socket:
         if self._closed:
@@ -109,7 +118,7 @@ class WorkerServer:
         if self._control is not None and self._process is not None and self._process.poll() is None:
             return self._control
         self._end()
-        control, theirs = socket.socketpair()
+        control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         path = [entry for entry in sys.path if entry and os.path.realpath(entry) != os.path.realpath(Path.cwd())]
         root = str(Path(__file__).resolve().parents[3])
         command = [sys.executable, "-c", BOOT, str(theirs.fileno()), json.dumps([*path, root])]
@@ -146,3 +155,10 @@ class WorkerServer:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+def _named(name: str, request: dict[str, Any]) -> str:
+    """A name that stands for a child in these surroundings."""
+    environment = {key: value for key, value in request["environment"].items() if not key.startswith(PASSING)}
+    surroundings = json.dumps([name, environment, request["cwd"], request["path"]], sort_keys=True)
+    return hashlib.sha256(surroundings.encode("utf-8", "backslashreplace")).hexdigest()

@@ -14,6 +14,7 @@ Emit = Callable[[Message], None]
 
 # Printed output is read back only where a job died; more than this is a fault of its own.
 MAX_OUTPUT_BYTES = 256 * 2**20
+KEEP, USE = "keep ", "use "  # a request to the server begins with one of these and a name, where it has to do with one
 
 
 @dataclass(frozen=True, slots=True)

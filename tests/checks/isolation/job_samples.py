@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -100,3 +101,31 @@ def prints_and_dies(emit):
 def says_much(emit):
     for i in range(200):
         emit({"said": i, "padding": "x" * 10_000})
+
+
+IMPORTED: list[str] = []
+
+
+def imports(emit, word):
+    IMPORTED.append(word)
+    emit({"pid_of_kept": os.getpid()})
+
+
+def imports_and_starts_a_thread(emit, word):
+    IMPORTED.append(word)
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+
+
+def tells_what_is_imported(emit):
+    IMPORTED.append("changed")
+    emit({"imported": IMPORTED[:-1], "parent": os.getppid()})
+
+
+def allocates(emit, mebibytes):
+    emit({"allocated": len(bytearray(mebibytes << 20))})
+
+
+def sleeps_for(emit, seconds):
+    emit({"said": "asleep"})
+    time.sleep(seconds)
+    emit({"said": "awake"})
