@@ -15,7 +15,7 @@ from exportlint.source.engine import Linted, Options, examine
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.source.engine import Prediction, Unanalysed
+    from exportlint.source.engine import Effort, Prediction, Unanalysed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,13 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     return Resolver(values, Layer(**chosen), Path(config) if config is not None else None, isolated)
 
 
-def check_files(files: Iterable[Path], resolver: Resolver) -> Checked:
+def check_files(files: Iterable[Path], resolver: Resolver, effort: Effort | None = None) -> Checked:
     """Lint these files, each under its own settings.
+
+    Args:
+        files: The files.
+        resolver: The settings of each.
+        effort: How the work is done; by one process without a cache where ``None``.
 
     Raises:
         ConfigError: When a configuration means nothing.
@@ -87,7 +92,7 @@ def check_files(files: Iterable[Path], resolver: Resolver) -> Checked:
     groups: dict[Options, list[Path]] = defaultdict(list)
     for path in files:
         groups[options_of(resolver.of_file(path))].append(path)
-    return selected([examine(group, options) for options, group in groups.items()], resolver)
+    return selected([examine(group, options, effort) for options, group in groups.items()], resolver)
 
 
 def options_of(settings: Settings) -> Options:

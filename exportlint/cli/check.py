@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from exportlint.cli.effort import effort_of, effort_options, profile
 from exportlint.cli.lint_options import resolver, settings_options
 from exportlint.formats import FORMATS
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known and stay quiet."
 )
+@effort_options
 @click.option(
     "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
 )
@@ -71,7 +73,10 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         return 0
     _warn_of_empty(paths, files)
     excerpts = Excerpts()
-    checked = check_files(files, settings)
+    effort = effort_of(given, settings)
+    checked = check_files(files, settings, effort)
+    if effort.seconds is not None:
+        click.echo(profile(effort.seconds), err=True)
     found = list(checked.predictions)
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from exportlint.source.project import Reads
 
 FOLDER = ".exportlint_cache"
+_OWN = "lint"  # the folder in it; the verdicts of checks lie beside it
 _CHECK = 16  # bytes of the checksum that a file begins with
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class Cache:
         if self.folder is None:
             return {}
         try:
-            data = (self.folder / f"{name}.msgpack").read_bytes()
+            data = (self.folder / _OWN / f"{name}.msgpack").read_bytes()
             head, payload = data[:_CHECK], data[_CHECK:]
             if head != _checksum(payload):
                 return {}
@@ -89,11 +90,11 @@ class Cache:
         there = {path: entry for path, entry in table.items() if os.path.lexists(path)}
         payload = msgspec.msgpack.encode(there)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / _OWN).mkdir(parents=True, exist_ok=True)
             ignored = self.folder / ".gitignore"
             if not ignored.exists():
-                whole_file.write(ignored, b"# made by exportlint\n*\n")
-            whole_file.write(self.folder / f"{name}.msgpack", _checksum(payload) + payload)
+                whole_file.write(ignored, b"*\n")
+            whole_file.write(self.folder / _OWN / f"{name}.msgpack", _checksum(payload) + payload)
         except OSError:
             return
 

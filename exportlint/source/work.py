@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from exportlint.source.engine import Effort, Options
 
 _SMALL = 400_000  # characters of source below which other processes cost more than they save
+_JUDGES = ("modes", "whole_project")  # options that do not change what a file says
 _CHUNKS = 8  # pieces of work for each process
 _FRAMES = 1_000  # how deeply the analysis may nest, wherever it is called from
 
@@ -47,8 +48,9 @@ class Units:
 
     @property
     def _name(self) -> str:
-        asked = (sorted(self.options.module_bases), sorted(self.options.tracing_predicates), self.options.preview)
-        return f"units-{hashlib.blake2b(msgspec.json.encode(asked), digest_size=6).hexdigest()}"
+        asked = {f.name: getattr(self.options, f.name) for f in fields(self.options) if f.name not in _JUDGES}
+        words = msgspec.json.encode(asked, order="deterministic")
+        return f"units-{hashlib.blake2b(words, digest_size=6).hexdigest()}"
 
     def of(self, path: Path) -> Unit:
         """What one file says, after `run`."""
