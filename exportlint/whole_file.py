@@ -9,8 +9,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(place: Path, content: bytes) -> None:
+def write(place: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file beside its place and move it there, so that a reader never sees half of one.
+
+    Args:
+        place: The file.
+        content: What it is to hold.
+        mode: Who may do what with it, as ``chmod`` takes it; that of any new file where ``None``.
 
     Raises:
         OSError: When the file cannot be written; what was there before is left as it was.
@@ -20,6 +25,8 @@ def write(place: Path, content: bytes) -> None:
     try:
         with temporary.open("xb") as file:
             file.write(content)
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(place)
     except BaseException:
         temporary.unlink(missing_ok=True)

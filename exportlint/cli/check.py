@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known and stay quiet."
 )
 @effort_options
+@click.option("--add-ignores", is_flag=True, help="Write comments into the files that silence what is found.")
 @click.option(
     "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
 )
@@ -83,8 +84,22 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if given["baseline"] is not None:
         found = _new_to_baseline(found, checked, excerpts, given["baseline"], given["update_baseline"])
     shown = [p for p in found if p.severity != "info" or settings.of_file(p.path).show_info]
+    if given["add_ignores"]:
+        return _add_ignores(shown)
     _print(found, shown, checked, excerpts, given)
     return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _add_ignores(found: list[Prediction]) -> int:
+    from exportlint.adding_ignores import add_ignores
+    from exportlint.formats.wording import place
+    from exportlint.text import counted
+
+    added = add_ignores(found)
+    for p in added.left:
+        click.echo(f"{place(p)}: {p.rule.code} cannot be silenced by a comment", err=True)
+    click.echo(f"{counted(added.findings, 'finding')} silenced in {counted(added.files, 'file')}")
+    return int(bool(added.left))
 
 
 def _warn_of_empty(paths: Iterable[Path], files: tuple[Path, ...]) -> None:

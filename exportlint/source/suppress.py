@@ -1,37 +1,84 @@
-"""Comments that silence findings: ``# noqa``, ``# noqa: EXP101``, ``# exportlint: ignore[EXP101]``."""
+"""Comments that silence findings, in the manner of Ruff's.
+
+======================================  =====================================================================
+``x = ...  # exportlint: ignore[...]``  findings that begin or end on the line
+``# exportlint: ignore[...]`` alone     findings in the statement below
+``# exportlint: disable[...]`` alone    findings from here to ``# exportlint: enable[...]``, or to the block's end
+``# exportlint: ignore-file[...]``      findings in the file
+``# noqa: EXP101``, ``# noqa``          findings that begin or end on the line
+======================================  =====================================================================
+
+Between the brackets stand codes and names of rules; without brackets, all rules are meant.
+"""
 
 from __future__ import annotations
 
+import bisect
 import io
 import re
 import tokenize
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from exportlint.source.files import UnreadableError, read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from exportlint.source.files import SourceFile
 
+Kind = Literal["noqa", "ignore", "disable", "enable", "ignore-file"]
+
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
-_IGNORE = re.compile(r"#\s*exportlint:\s*ignore(?:\[(?P<codes>[^\]]*)\])?")
+_OURS = re.compile(r"#\s*exportlint:\s*(?P<kind>ignore-file|ignore|disable|enable)(?![\w-])(?:\[(?P<codes>[^\]]*)\])?")
 _CODE = re.compile(r"[A-Za-z0-9-]+")
+_LAYOUT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
 
 EVERY = "*"
+WHOLE_FILE = 0
+"""The line under which that is kept which is silenced in the whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment that silences findings.
+
+    Attributes:
+        kind: What it is.
+        names: Codes and names of rules in upper case; `EVERY` alone for all of them.
+        line: The line that it stands on.
+        column: Its first column, counted from 1.
+        end_column: The column after its last.
+        first: The first line that it is about; `WHOLE_FILE` where it is about all.
+        last: The last line that it is about.
+    """
+
+    kind: Kind
+    names: frozenset[str]
+    line: int
+    column: int
+    end_column: int
+    first: int
+    last: int
+
+    def silences(self, code: str, name: str, first: int, last: int) -> bool:
+        """Whether a finding of a rule, on these lines, is silenced."""
+        about = self.first == WHOLE_FILE or any(self.first <= line <= self.last for line in (first, last))
+        return about and bool(self.names & {EVERY, code.upper(), name.upper()})
 
 
 def suppressed_lines(path: Path) -> Mapping[int, frozenset[str]]:
-    """The lines of a file that hold a comment which silences findings.
+    """The lines of a file in which a comment silences findings.
 
     Args:
         path: A Python file. One that cannot be read, or is no Python, silences nothing.
 
     Returns:
         By line, counted from 1, the codes and names of rules in upper case (``EXP101``, ``BRANCH-ON-TENSOR``), with
-        `EVERY` among them where all rules are silenced. Ask it with `silences`.
+        `EVERY` among them where all rules are silenced; under `WHOLE_FILE` what is silenced everywhere. Ask it with
+        `silences`.
     """
     try:
         return MappingProxyType(suppressed(read(path)))
@@ -40,7 +87,7 @@ def suppressed_lines(path: Path) -> Mapping[int, frozenset[str]]:
 
 
 def silences(lines: Mapping[int, frozenset[str]], code: str, name: str, first: int, last: int | None = None) -> bool:
-    """Whether a finding of a rule is silenced: by a comment on its first line or on its last.
+    """Whether a finding of a rule is silenced: by a comment about its first line, its last, or the file.
 
     Args:
         lines: What `suppressed_lines` gave for the file.
@@ -50,29 +97,94 @@ def silences(lines: Mapping[int, frozenset[str]], code: str, name: str, first: i
         last: Last line; the first where ``None``.
     """
     names = {EVERY, code.upper(), name.upper()}
-    return any(names & lines.get(line, frozenset()) for line in {first, first if last is None else last})
+    return any(names & lines.get(line, frozenset()) for line in {WHOLE_FILE, first, first if last is None else last})
 
 
 def suppressed(source: SourceFile) -> dict[int, frozenset[str]]:
-    """Codes and names of rules that a comment on the line silences; `EVERY` for all of them."""
-    if "noqa" not in source.text.lower() and "exportlint:" not in source.text:
-        return {}
+    """Codes and names of rules that a comment silences, by line; `EVERY` for all of them."""
     found: dict[int, frozenset[str]] = {}
-    for line, comment in _comments(source):
-        for pattern in (_NOQA, _IGNORE):
-            match = pattern.search(comment)
-            if match is not None:
-                codes = match.group("codes")
-                names = frozenset({EVERY}) if codes is None else frozenset(c.upper() for c in _CODE.findall(codes))
-                found[line] = found.get(line, frozenset()) | names
+    for comment in comments(source):
+        for line in range(comment.first, comment.last + 1):
+            found[line] = found.get(line, frozenset()) | comment.names
     return found
 
 
-def _comments(source: SourceFile) -> list[tuple[int, str]]:
-    """Comments by line; text inside of strings is none."""
-    text = "".join(line.rstrip("\r\n") + "\n" for line in source.lines)
+def comments(source: SourceFile) -> tuple[Comment, ...]:
+    """The comments of a file that silence findings, in the order of their lines."""
+    return comments_in(source.lines) if "noqa" in source.text.lower() or "exportlint:" in source.text else ()
+
+
+def comments_in(lines: Sequence[str]) -> tuple[Comment, ...]:
+    """The comments of these lines that silence findings, in their order."""
+    text = "".join(line.rstrip("\r\n") + "\n" for line in lines)
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
-        return []
-    return [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+        return ()
+    return tuple(sorted(_comments(tokens, len(lines)), key=lambda c: (c.line, c.column)))
+
+
+def _comments(tokens: list[tokenize.TokenInfo], last: int) -> Iterator[Comment]:
+    code = [token for token in tokens if token.type not in _LAYOUT]
+    statements = list(_statements(tokens))
+    begun: list[Comment] = []
+    for token in tokens:
+        for comment in _read(token) if token.type == tokenize.COMMENT else ():
+            alone = not any(t.start[0] <= comment.line <= t.end[0] for t in _near(code, comment.line))
+            if comment.kind == "enable":
+                yield from _ended(begun, comment)
+            elif comment.kind == "disable":
+                begun.append(replace(comment, last=_end_of_block(statements, comment, last)))
+            elif comment.kind == "ignore-file":
+                yield replace(comment, first=WHOLE_FILE, last=WHOLE_FILE)
+            elif comment.kind == "ignore" and alone:
+                after = bisect.bisect_right(statements, (comment.line, last))
+                below = statements[after][:2] if after < len(statements) else (comment.line, comment.line)
+                yield replace(comment, first=below[0], last=below[1])
+            else:
+                yield comment
+    yield from begun
+
+
+def _read(token: tokenize.TokenInfo) -> Iterator[Comment]:
+    for pattern in (_NOQA, _OURS):
+        match = pattern.search(token.string)
+        if match is not None:
+            line, column = token.start[0], token.start[1] + 1 + match.start()
+            kind = "noqa" if pattern is _NOQA else match["kind"]
+            names = {EVERY} if match["codes"] is None else {c.upper() for c in _CODE.findall(match["codes"])}
+            place = (line, column, column + len(match[0]), line, line)
+            yield Comment(cast("Kind", kind), frozenset(names), *place)
+
+
+def _near(code: list[tokenize.TokenInfo], line: int) -> Iterable[tokenize.TokenInfo]:
+    """The tokens around a line."""
+    after = bisect.bisect_right(code, line, key=lambda token: token.start[0])
+    return code[max(after - 1, 0) : after]
+
+
+def _statements(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[int, int, int]]:
+    """First and last line of each logical line, and its indentation."""
+    first: tuple[int, int] | None = None
+    for token in tokens:
+        if token.type == tokenize.NEWLINE:
+            line, column = first or token.start
+            yield line, token.start[0], column
+            first = None
+        elif token.type not in _LAYOUT and first is None:
+            first = token.start
+
+
+def _ended(begun: list[Comment], end: Comment) -> Iterator[Comment]:
+    """The innermost comment that this one ends, up to there."""
+    for i in range(len(begun) - 1, -1, -1):
+        if begun[i].names == end.names and end.line <= begun[i].last:
+            yield replace(begun.pop(i), last=end.line)
+            return
+
+
+def _end_of_block(statements: list[tuple[int, int, int]], begin: Comment, last: int) -> int:
+    """The last line of the block that a comment stands in, by its indentation."""
+    after = bisect.bisect_right(statements, (begin.line, last))
+    outside = (first for first, _, column in statements[after:] if column + 1 < begin.column)
+    return next(outside, last + 1) - 1
