@@ -41,9 +41,10 @@ class Contents:
         """The bytes and their digest; no bytes and an empty digest where they cannot be read."""
         try:
             data = Path(path).read_bytes()
-        except OSError:
+            self._digests[path] = digest_of(data)
+        except (OSError, ValueError):
             data = b""
-        self._digests[path] = digest_of(data) if data else ""
+            self._digests[path] = ""
         return data, self._digests[path]
 
     def digest(self, path: str) -> str:
