@@ -101,6 +101,9 @@ def options_of(settings: Settings) -> Options:
         modes=settings.modes,
         module_bases=frozenset(settings.module_bases),
         tracing_predicates=frozenset(settings.tracing_predicates),
+        entry_points=frozenset(settings.entry_points),
+        tensor_types=frozenset(settings.tensor_types),
+        torch_version=settings.torch_version,
         preview=settings.preview,
     )
 

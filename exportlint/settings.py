@@ -210,6 +210,14 @@ def _dotted(table: Table, key: str) -> tuple[str, ...]:
     return found
 
 
+def _wildcards(table: Table, key: str) -> tuple[str, ...]:
+    found = _strings(table, key)
+    for each in found:
+        if not is_dotted(re.sub(r"[*?]+", "x", each)):
+            raise table.error(key, f"is wrong: {each!r} is no dotted name", each)
+    return found
+
+
 def is_dotted(name: str) -> bool:
     """Whether this is a name such as ``package.module.function``."""
     return all(part.isidentifier() for part in name.split("."))
@@ -269,7 +277,7 @@ READERS: dict[str, Callable[[Table, str], Any]] = {
     "extend-exclude": _patterns,
     "respect-gitignore": _flag,
     "force-exclude": _flag,
-    "entry-points": _dotted,
+    "entry-points": _wildcards,
     "module-bases": _dotted,
     "tensor-types": _dotted,
     "tracing-predicates": _dotted,

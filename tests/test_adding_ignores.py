@@ -117,7 +117,7 @@ def test_what_no_comment_silences_is_told(run, tmp_path: Path) -> None:
 def test_a_disk_that_is_full_is_one_line_and_the_file_stays(
     run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(place: Path, content: bytes, mode: int) -> None:
+    def full(place: Path, content: bytes, mode: int | None = None) -> None:
         raise OSError(28, "No space left on device", str(place))
 
     (tmp_path / "model.py").write_text(BRANCH)

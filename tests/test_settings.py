@@ -128,6 +128,7 @@ def test_a_named_file_holds_everywhere_and_isolated_reads_none(tmp_path: Path) -
         ("torch-version = 2.14", 2, "torch-version in [tool.exportlint] must be a string such as '2.13', not 2.14"),
         ("torch-version = 'new'", 2, "'new' is no release of torch such as '2.13'"),
         ("module-bases = ['a b']", 2, "'a b' is no dotted name"),
+        ("entry-points = ['*.encode', 'a b']", 2, "'a b' is no dotted name"),
         ("preview = 1", 2, "preview in [tool.exportlint] must be true or false, not 1"),
         ("exclude = ['!a']", 2, "'!a' is no pattern of what to leave out"),
         ("extend = 'gone.toml'", 2, "extend in [tool.exportlint] names 'gone.toml', which is no file"),

@@ -57,6 +57,8 @@ OPTIONS = (
         help="Exit 1 from here up, shown or not.  [default: warning]",
     ),
     click.option("--show-info/--no-show-info", default=None, help="Show findings of severity info: advice only."),
+    _names("--entry-point", "entry_points", "Dotted names of functions and methods that are captured, as forward is."),
+    _names("--tensor-type", "tensor_types", "Dotted names of annotations that mean a tensor."),
     _names("--module-base", "module_bases", "Dotted names of classes that count as modules."),
     _names(
         "--tracing-predicate", "tracing_predicates", "Dotted names of functions that say whether a model is captured."
@@ -73,10 +75,13 @@ OPTIONS = (
     ),
 )
 NAMES = (
-    "select", "extend_select", "ignore", "modes", "torch_version", "preview", "fail_level", "show_info", "module_bases",
-    "tracing_predicates", "config", "isolated", "exclude", "extend_exclude", "respect_gitignore", "force_exclude",
+    "select", "extend_select", "ignore", "modes", "torch_version", "preview", "fail_level", "show_info", "entry_points",
+    "tensor_types", "module_bases", "tracing_predicates", "config", "isolated", "exclude", "extend_exclude", "respect_gitignore", "force_exclude",
 )  # fmt: skip
-LISTS = ("select", "extend_select", "ignore", "module_bases", "tracing_predicates", "exclude", "extend_exclude")
+LISTS = (
+    "select", "extend_select", "ignore", "entry_points", "tensor_types", "module_bases", "tracing_predicates", "exclude",
+    "extend_exclude",
+)  # fmt: skip
 
 
 def settings_options(command: Command) -> Command:

@@ -55,7 +55,7 @@ class Variant:
         proof: How to see it; the rule's own way where ``None``.
         advice: Whether a finding is of severity ``info`` in every mode: nothing fails, but it may not be meant.
         changed: What happens from a later release of torch on, by release such as ``2.14``, where that differs. The
-            linter, which does not know the release, goes by `outcomes`.
+            linter goes by `outcomes` where it is not told the release.
     """
 
     outcomes: Outcomes
@@ -143,13 +143,16 @@ class Rule:
     events: tuple[type[Event], ...] = ()
     match: Callable[[Any], Iterable[Match]] | None = None
 
-    def outcomes_of(self, variant: str) -> Outcomes:
-        """The outcomes of a variant; of the main form where the name is empty.
+    def outcomes_of(self, variant: str, release: tuple[int, int] | None = None) -> Outcomes:
+        """The outcomes of a variant, with a release of torch; of the main form where the name is empty.
 
         Raises:
             KeyError: When the rule has no such variant.
         """
-        return self.variants[variant].outcomes if variant else self.outcomes
+        if not variant:
+            return self.outcomes
+        found = self.variants[variant]
+        return found.outcomes if release is None else found.outcomes_in(release)
 
     def is_advice(self, variant: str) -> bool:
         """Whether a finding of this variant, or of the main form, is of severity ``info`` in every mode.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.source import builtin_calls, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
+from exportlint.source.index import dotted
 from exportlint.source.parameters import OPEN, Arguments
 from exportlint.source.tree import children, indices, is_none
 from exportlint.source.tree import given as given_to
@@ -408,6 +409,9 @@ def annotated(it: Interpreter, node: ast.expr, state: State) -> Value:
         return NONE
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return join(annotated(it, node.left, state), annotated(it, node.right, state))
+    named = node.value if isinstance(node, ast.Subscript) else node
+    if it.project.tensor_types and it.project.is_tensor_type(state.frame.module, dotted(named)):
+        return Tensor("follows", fed=True)
     if isinstance(node, ast.Subscript):
         return _of_generic(it, node, state)
     return _of_named(it, node, state) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN

@@ -11,18 +11,19 @@ from exportlint.rules import catalogue
 from exportlint.source.cache import Cache
 from exportlint.source.callers import Callers, Generated, Outline
 from exportlint.source.discover import discover
-from exportlint.source.files import UnreadableError, read
+from exportlint.source.files import UnreadableError, holding, read
 from exportlint.source.sites import Range
 from exportlint.source.suppress import silences, suppressed
 from exportlint.source.units import merge
 from exportlint.source.work import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Rule
+    from exportlint.source.files import SourceFile
     from exportlint.source.units import Heard
 
 SYNTAX = "EXP001"
@@ -37,6 +38,10 @@ class Options:
         modes: The capture modes that findings are judged for.
         module_bases: Further dotted names of classes that count as modules.
         tracing_predicates: Further dotted names of functions that say whether a model is being captured.
+        entry_points: Dotted names of functions and methods whose bodies are captured, besides ``forward``; ``*`` stands
+            for any part of a name.
+        tensor_types: Further dotted names of annotations that mean a tensor.
+        torch_version: The oldest release of torch that the code runs with; ``None`` for that which rules are about.
         preview: Whether rules that are not stable yet are on.
         whole_project: Whether the files of the project that were not named are looked through for calls into those
             that were; else the files that were named are all that is run.
@@ -45,6 +50,9 @@ class Options:
     modes: tuple[Mode, ...] = ("export",)
     module_bases: frozenset[str] = frozenset()
     tracing_predicates: frozenset[str] = frozenset()
+    entry_points: frozenset[str] = frozenset()
+    tensor_types: frozenset[str] = frozenset()
+    torch_version: tuple[int, int] | None = None
     preview: bool = False
     whole_project: bool = True
 
@@ -134,17 +142,18 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     return examine(paths, options).predictions
 
 
+def examine_text(path: Path, data: bytes, options: Options) -> Linted:
+    """What a file predicts that holds these bytes, whatever lies at its path. The project around the path is read."""
+    return _Run(options, Effort(), (path,), {os.path.realpath(path): data}).all()
+
+
 def examine(paths: Iterable[Path], options: Options, effort: Effort | None = None) -> Linted:
     """What the source predicts, and what of it could not be analysed.
 
     Raises:
         MissingPathError: When a path does not exist.
     """
-    files = discover(paths)
-    run = _Run(options, effort or Effort(), files)
-    found = [prediction for path in files for prediction in run.file(path)]
-    run.keep()
-    return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(run.unanalysed), files)
+    return _Run(options, effort or Effort(), discover(paths)).all()
 
 
 @dataclass(slots=True, eq=False)
@@ -152,6 +161,7 @@ class _Run:
     options: Options
     effort: Effort
     named: tuple[Path, ...]
+    given: Mapping[str, bytes] = field(default_factory=dict)
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(default_factory=Generated)
     following: dict[Path, list[Path]] = field(default_factory=dict)
@@ -167,14 +177,16 @@ class _Run:
                 self.following[path] = []
             else:
                 self.following[path] = self.callers.of(path) if self.options.whole_project else list(self.named)
-        self.units = Units(self.options, self.effort, cache, self.callers.contents)
+        self.units = Units(self.options, self.effort, cache, self.callers.contents, self.given)
         self.units.run({path for paths in ((p, *self.following[p]) for p in self.named) for path in paths})
 
-    def keep(self) -> None:
-        """Keep what was found out."""
+    def all(self) -> Linted:
+        """What the named files predict; what was found out is kept."""
+        found = [prediction for path in self.named for prediction in self.file(path)]
         self.units.keep()
         if self.callers.learnt:
             self.units.cache.write(_OUTLINES, self.callers.outlines)
+        return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(self.unanalysed), self.named)
 
     def file(self, path: Path) -> list[Prediction]:
         """What one file predicts, and what the files that call into it predict of it."""
@@ -194,14 +206,18 @@ class _Run:
     def _not_silenced(self, path: Path, found: list[Prediction | None]) -> list[Prediction]:
         predictions = [p for p in found if p is not None]
         try:
-            lines = suppressed(read(path)) if predictions else {}
+            lines = suppressed(self._source(path)) if predictions else {}
         except UnreadableError:  # it changed while it was read
             lines = {}
         return [p for p in predictions if not silences(lines, p.rule.code, p.rule.name, p.range.line, p.range.end_line)]
 
+    def _source(self, path: Path) -> SourceFile:
+        data = self.given.get(os.path.realpath(path))
+        return read(path) if data is None else holding(path, data)
+
     def _prediction(self, path: Path, heard: Heard) -> Prediction | None:
         rule = catalogue()[heard.code]
-        outcomes = rule.outcomes_of(heard.variant)
+        outcomes = rule.outcomes_of(heard.variant, self.options.torch_version)
         worst: Severity | None = severity(outcomes, self.options.modes)
         doubted = worst == "error" and not heard.sure  # an error is claimed only of what surely runs
         guessed = heard.guess and not heard.of_case

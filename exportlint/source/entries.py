@@ -156,10 +156,23 @@ def run(it: Interpreter, model: Instance, given: Arguments) -> None:
         it.finish(state)
 
 
-def _given(it: Interpreter, entry: FunctionEntry, owner: Instance, cls: ClassEntry) -> Arguments:
+def run_entry(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> None:
+    """Run a function, or a method of a class, that the configuration says is captured."""
+    owner = it.instance(cls, None, Arguments(open=True), State(Frame(cls.module, cls))) if cls is not None else None
+    function = it.function(entry, owner)
+    if not isinstance(function, Function):
+        return
+    if owner is not None and owner.module:
+        it.defined(owner)
+    state = State(Frame(function.closure.module, cls, owner))
+    it.invoke(function, _given(it, entry, function.owner, cls), state)
+    it.finish(state)
+
+
+def _given(it: Interpreter, entry: FunctionEntry, owner: Value | None, cls: ClassEntry | None) -> Arguments:
     node = entry.node
     state = State(Frame(entry.module, cls, owner))
-    first = next(iter(parameters(node)), None)
+    first = next(iter(parameters(node)), None) if owner is not None else None
     values: list[Value] = []
     named: dict[str, Value] = {}
     only = {p.name for p in keyword_only(node.args)}

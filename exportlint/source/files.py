@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import re
 import tokenize
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,10 @@ class UnreadableError(Exception):
         self.line = line
         self.column = column
         self.digest = digest
+
+
+class InaccessibleError(UnreadableError):
+    """A file that cannot be opened or read; nothing is known of what it holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +61,16 @@ def read(path: Path) -> SourceFile:
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise UnreadableError(str(getattr(error, "strerror", None) or error)) from error
+        raise InaccessibleError(str(getattr(error, "strerror", None) or error)) from error
+    return holding(path, data)
+
+
+def holding(path: Path, data: bytes) -> SourceFile:
+    """A file that holds these bytes.
+
+    Raises:
+        UnreadableError: When they cannot be decoded.
+    """
     text = decoded(data)
     return SourceFile(path, text, digest_of(data), tuple(_LINE.findall(text)))
 
@@ -70,7 +85,20 @@ def decoded(data: bytes) -> str:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding).removeprefix("\ufeff")
     except (SyntaxError, ValueError, LookupError) as error:  # codecs raise UnicodeError, a ValueError
+        if _is_imported(data):
+            return data.decode("utf-8", "replace").removeprefix("\ufeff")
         raise UnreadableError(str(getattr(error, "msg", None) or error), digest=digest_of(data)) from error
+
+
+def _is_imported(data: bytes) -> bool:
+    """Whether Python imports a file that holds bytes which are no UTF-8: it looks into no comment."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def digest_of(data: bytes) -> str:

@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.source.files import SourceFile, UnreadableError, read
+from exportlint.source.files import SourceFile, UnreadableError, holding, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,13 +124,13 @@ class ModuleIndex:
         return self.name if self.source.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
-def index(path: Path, name: str) -> ModuleIndex:
-    """The index of a file.
+def index(path: Path, name: str, data: bytes | None = None) -> ModuleIndex:
+    """The index of a file, or of one that would hold these bytes.
 
     Raises:
         UnreadableError: When the file cannot be read, or is not Python.
     """
-    source = read(path)
+    source = read(path) if data is None else holding(path, data)
     module = ModuleIndex(source, name)
     try:
         tree = _parsed(source.text)

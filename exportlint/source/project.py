@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from exportlint.source.files import UnreadableError
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex, index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
 _FRAMEWORK = frozenset({"torch", "numpy", "scipy", "functools", "typing", *sys.stdlib_module_names})
 _BUILTINS = frozenset(dir(builtins))
@@ -58,10 +59,16 @@ class Project:
     Attributes:
         bases: Further dotted names of classes that count as modules, from the configuration.
         predicates: Dotted names of functions that answer yes while a model is captured, from the configuration.
+        entry_points: Dotted names, with ``*`` for any part, of functions and methods that are captured.
+        tensor_types: Dotted names of annotations that mean a tensor.
+        given: What files hold whose text was handed over, by real path.
     """
 
     bases: frozenset[str] = frozenset()
     predicates: frozenset[str] = frozenset()
+    entry_points: frozenset[str] = frozenset()
+    tensor_types: frozenset[str] = frozenset()
+    given: Mapping[str, bytes] = field(default_factory=dict)
     _modules: dict[str, ModuleIndex | UnreadableError] = field(default_factory=dict)
     _memory: dict[Hashable, tuple[Any, Reads]] = field(default_factory=dict)
     _trail: list[Reads] = field(default_factory=lambda: [{}])
@@ -125,7 +132,7 @@ class Project:
     def _module(self, key: str) -> ModuleIndex | UnreadableError:
         if key not in self._modules:
             try:
-                self._modules[key] = index(Path(key), self._dotted_name(Path(key)))
+                self._modules[key] = index(Path(key), self._dotted_name(Path(key)), self.given.get(key))
             except UnreadableError as error:
                 self._modules[key] = error
         found = self._modules[key]
@@ -235,6 +242,27 @@ class Project:
                 return self.find(f"{target.name}.{name}", target)
             return found
         return target.methods.get(name) if isinstance(target, ClassEntry) else None
+
+    def entries(self, module: ModuleIndex) -> Iterator[tuple[FunctionEntry, ClassEntry | None]]:
+        """The functions of a file, and the methods with their classes, that the configuration says are captured."""
+        if self.entry_points:
+            for function in module.functions.values():
+                if self._is_entry(f"{module.name}.{function.name}"):
+                    yield function, None
+            for cls in module.all_classes:
+                for method in cls.methods.values():
+                    if self._is_entry(f"{module.name}.{cls.name}.{method.name}"):
+                        yield method, cls
+
+    def _is_entry(self, dotted: str) -> bool:
+        return any(fnmatchcase(dotted, pattern) for pattern in self.entry_points)
+
+    def is_tensor_type(self, module: ModuleIndex, name: str) -> bool:
+        """Whether a dotted name in a module is an annotation that the configuration says means a tensor."""
+        target = self.resolve(module, name) if self.tensor_types and name else None
+        if isinstance(target, (ClassEntry, Assigned)):
+            return f"{target.module.name}.{target.name}" in self.tensor_types
+        return isinstance(target, Outside) and target.dotted in self.tensor_types
 
     def lineage(self, cls: ClassEntry) -> tuple[tuple[ClassEntry, ...], tuple[str, ...]]:
         """The class and its bases in the project, nearest first, and the dotted names of its bases outside of it."""

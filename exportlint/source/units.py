@@ -7,6 +7,7 @@ import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from exportlint.rules import catalogue
 from exportlint.source import entries
 from exportlint.source.events import Called
-from exportlint.source.files import UnreadableError
+from exportlint.source.files import InaccessibleError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from exportlint.source.project import Project
 
 Key = tuple[str, str, str, Range]
+MARK = "exportlint:"
+"""What the comments that silence findings hold, those of other linters apart."""
+NOT_READ = "it cannot be read"
 _HELD = 40_000  # lines whose trees are kept in memory
 _OFTEN = 100  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
@@ -82,6 +86,7 @@ class Unit(msgspec.Struct, array_like=True):
         found: What was heard, by the real path of the file that it was heard of.
         left_out: Classes that could not be analysed, and why; without a name where it is the whole file.
         reads: What was read for it.
+        marked: Whether a comment in the file may silence findings.
     """
 
     error: tuple[str, int, int] | None = None
@@ -89,6 +94,7 @@ class Unit(msgspec.Struct, array_like=True):
     found: dict[str, list[Heard]] = {}
     left_out: list[tuple[str, str]] = []
     reads: Reads = {}
+    marked: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +127,8 @@ class Analyst:
         self.project.begin()
         try:
             unit = self._unit(self.project.module(path))
+        except InaccessibleError as error:
+            unit = Unit(left_out=[("", f"{NOT_READ}: {error}")])
         except UnreadableError as error:
             unit = Unit((str(error), error.line, error.column))
         except Exception as error:  # one file must not cost the findings in the others
@@ -134,7 +142,8 @@ class Analyst:
 
     def _unit(self, module: ModuleIndex) -> Unit:
         unit = Unit(defines=bool(module.functions or module.classes))
-        if may_hold_modules(module.source.text):
+        unit.marked = MARK in module.source.text
+        if may_hold_modules(module.source.text) or self.project.entry_points:
             heard: dict[str, dict[tuple[str, str, Range], Heard]] = defaultdict(dict)
             unit.left_out = self._run_all(module, heard)
             unit.found = {path: list(of_path.values()) for path, of_path in heard.items()}
@@ -150,6 +159,9 @@ class Analyst:
         for cls in module.all_classes:
             if cls not in it.entered and self.project.is_module(cls):
                 runs.add(cls.name, lambda cls=cls: entries.run_class(it, cls), cls)  # type: ignore[misc]
+        for entry, owner in self.project.entries(module):
+            name = f"{owner.name}.{entry.name}" if owner is not None else entry.name
+            runs.add(name, partial(entries.run_entry, it, entry, owner), owner)
         return runs.left_out
 
 

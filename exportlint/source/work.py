@@ -20,13 +20,13 @@ from exportlint.source.project import Project
 from exportlint.source.units import Analyst, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from exportlint.source.cache import Cache, Contents
     from exportlint.source.engine import Effort, Options
 
 _SMALL = 400_000  # characters of source below which other processes cost more than they save
-_JUDGES = ("modes", "whole_project")  # options that do not change what a file says
+_JUDGES = ("modes", "torch_version", "whole_project")  # options that do not change what a file says
 _CHUNKS = 8  # pieces of work for each process
 _FRAMES = 1_000  # how deeply the analysis may nest, wherever it is called from
 
@@ -39,6 +39,7 @@ class Units:
     effort: Effort
     cache: Cache
     contents: Contents
+    given: Mapping[str, bytes] = field(default_factory=dict)
     _known: dict[str, Unit] = field(init=False)
     _made: dict[str, Unit] = field(default_factory=dict)
 
@@ -60,7 +61,7 @@ class Units:
         """Find out what these files say, unless it is known and nothing changed that it was read from."""
         wanted = sorted({os.path.realpath(path) for path in paths})
         stale = [path for path in wanted if path not in self._known or not self.contents.are(self._known[path].reads)]
-        for path, unit in _run(stale, self.options, self.effort):
+        for path, unit in _run(stale, self.options, self.effort, self.given):
             self._known[path] = self._made[path] = unit
 
     def keep(self) -> None:
@@ -74,12 +75,12 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(paths: list[str], options: Options, effort: Effort) -> Iterator[tuple[str, Unit]]:
+def _run(paths: list[str], options: Options, effort: Effort, given: Mapping[str, bytes]) -> Iterator[tuple[str, Unit]]:
     jobs = min(effort.jobs, len(paths)) if effort.seconds is None else 1
-    if jobs > 1 and sum(map(_size, paths)) > _SMALL:
+    if jobs > 1 and not given and sum(map(_size, paths)) > _SMALL:
         yield from _run_apart(paths, options, jobs)
         return
-    analyst = _analyst(options, effort.seconds)
+    analyst = _analyst(options, effort.seconds, given)
     with _undisturbed():
         for path in paths:
             yield path, analyst.unit(Path(path))
@@ -92,8 +93,13 @@ def _size(path: str) -> int:
         return 0
 
 
-def _analyst(options: Options, seconds: dict[str, float] | None = None) -> Analyst:
-    return Analyst(Project(options.module_bases, options.tracing_predicates), options.preview, seconds)
+def _analyst(
+    options: Options, seconds: dict[str, float] | None = None, given: Mapping[str, bytes] | None = None
+) -> Analyst:
+    project = Project(
+        options.module_bases, options.tracing_predicates, options.entry_points, options.tensor_types, given or {}
+    )
+    return Analyst(project, options.preview, seconds)
 
 
 _worker: list[Analyst] = []

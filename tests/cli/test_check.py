@@ -199,3 +199,15 @@ def test_exit_zero(run, tmp_path: Path) -> None:
     result = run(BRANCH, "--exit-zero")
     assert (result.exit_code, "EXP101" in result.output) == (0, True)
     assert CliRunner().invoke(check, [str(tmp_path / "gone"), "--exit-zero"]).exit_code == 2
+
+
+def test_settings_have_options(run) -> None:
+    text = BRANCH.replace("def forward(self, x)", "def encode(self, x: Image)").replace(
+        "class Net", "class Image: ...\n\n\nclass Net"
+    )
+    assert run(text).exit_code == 0
+    assert run(text, "--entry-point", "model.Net.encode").exit_code == 0
+    assert run(text, "--entry-point", "*.encode", "--tensor-type", "model.Image").exit_code == 1
+    power = NET.format(body="        return pow(x, 2)")
+    assert run(power, "--mode", "compile").exit_code == 1
+    assert run(power, "--mode", "compile", "--torch-version", "2.14").exit_code == 0
