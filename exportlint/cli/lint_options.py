@@ -74,13 +74,13 @@ OPTIONS = (
         "--force-exclude/--no-force-exclude", default=None, help="Pass over excluded files that are named as well."
     ),
 )
-NAMES = (
-    "select", "extend_select", "ignore", "modes", "torch_version", "preview", "fail_level", "show_info", "entry_points",
-    "tensor_types", "module_bases", "tracing_predicates", "config", "isolated", "exclude", "extend_exclude", "respect_gitignore", "force_exclude",
-)  # fmt: skip
 LISTS = (
-    "select", "extend_select", "ignore", "entry_points", "tensor_types", "module_bases", "tracing_predicates", "exclude",
-    "extend_exclude",
+    "select", "extend_select", "ignore", "entry_points", "tensor_types", "module_bases", "tracing_predicates",
+    "exclude", "extend_exclude",
+)  # fmt: skip
+NAMES = (
+    *LISTS, "modes", "torch_version", "preview", "fail_level", "show_info", "config", "isolated", "respect_gitignore",
+    "force_exclude",
 )  # fmt: skip
 
 

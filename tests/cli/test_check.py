@@ -202,9 +202,8 @@ def test_exit_zero(run, tmp_path: Path) -> None:
 
 
 def test_settings_have_options(run) -> None:
-    text = BRANCH.replace("def forward(self, x)", "def encode(self, x: Image)").replace(
-        "class Net", "class Image: ...\n\n\nclass Net"
-    )
+    text = NET.format(body="        return 1 if x else 0").replace("forward(self, x)", "encode(self, x: Image)")
+    text = text.replace("class Net", "class Image: ...\n\n\nclass Net")
     assert run(text).exit_code == 0
     assert run(text, "--entry-point", "model.Net.encode").exit_code == 0
     assert run(text, "--entry-point", "*.encode", "--tensor-type", "model.Image").exit_code == 1
