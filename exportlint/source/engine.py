@@ -144,7 +144,7 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
 
 def examine_text(path: Path, data: bytes, options: Options) -> Linted:
     """What a file predicts that holds these bytes, whatever lies at its path. The project around the path is read."""
-    return _Run(options, Effort(), (path,), {os.path.realpath(path): data}).all()
+    return _Run(options, Effort(), (path,), given={os.path.realpath(path): data}).all()
 
 
 def examine(paths: Iterable[Path], options: Options, effort: Effort | None = None) -> Linted:
