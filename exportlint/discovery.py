@@ -37,7 +37,7 @@ def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
         elif path.is_file():
             files = iter(() if is_forced_out(path, resolver) else (path,))
         else:
-            raise MissingPathError(f"{path}: no such file or folder")
+            raise MissingPathError(path)
         for file in files:
             found.setdefault(os.path.realpath(file), file)
     return tuple(found[key] for key in sorted(found))

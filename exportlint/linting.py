@@ -50,7 +50,8 @@ def check_paths(paths: Iterable[str | Path], **settings: Any) -> tuple[Predictio
         TypeError: When a setting is not known.
     """
     resolver = resolver_of(**settings)
-    return check_files(discover(map(Path, paths), resolver), resolver).predictions
+    asked = [Path(path) for path in paths]
+    return check_files(discover(asked, resolver), resolver, asked=asked).predictions
 
 
 def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **settings: Any) -> Resolver:
@@ -78,13 +79,16 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     return Resolver(values, Layer(**chosen), Path(config) if config is not None else None, isolated)
 
 
-def check_files(files: Iterable[Path], resolver: Resolver, effort: Effort | None = None) -> Checked:
+def check_files(
+    files: Iterable[Path], resolver: Resolver, effort: Effort | None = None, asked: Iterable[Path] = ()
+) -> Checked:
     """Lint these files, each under its own settings.
 
     Args:
         files: The files.
         resolver: The settings of each.
         effort: How the work is done; by one process without a cache where ``None``.
+        asked: What the user named: of a file that is in it, findings are told even if another was generated from it.
 
     Raises:
         ConfigError: When a configuration means nothing.
@@ -92,7 +96,8 @@ def check_files(files: Iterable[Path], resolver: Resolver, effort: Effort | None
     groups: dict[Options, list[Path]] = defaultdict(list)
     for path in files:
         groups[options_of(resolver.of_file(path))].append(path)
-    return selected([examine(group, options, effort) for options, group in groups.items()], resolver)
+    named = [path for path in asked if path.is_file()]
+    return selected([examine(group, options, effort, named) for options, group in groups.items()], resolver)
 
 
 def options_of(settings: Settings) -> Options:

@@ -63,3 +63,10 @@ def test_what_cannot_be_read_is_told_whatever_is_selected(tree: Path) -> None:
     (tree / "bad.py").write_text("x = (\n")
     assert found(tree, select=["EXP2"]) == [("bad.py", "EXP001"), ("device.py", "EXP202")]
     assert found(tree, select=["EXP2"], ignore=["EXP001"]) == [("device.py", "EXP202")]
+
+
+def test_a_file_that_is_named_is_judged_whatever_was_generated_from_it(tree: Path) -> None:
+    (tree / "generated.py").write_text(f"# Generated from branch.py.\n{BRANCH}")
+    assert "branch.py" not in dict(found(tree))
+    assert [p.rule.code for p in exportlint.check_paths([tree / "branch.py"])] == ["EXP101"]
+    assert len(exportlint.check_paths([tree, tree / "branch.py"])) == 4

@@ -75,7 +75,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     _warn_of_empty(paths, files)
     excerpts = Excerpts()
     effort = effort_of(given, settings)
-    checked = check_files(files, settings, effort)
+    checked = check_files(files, settings, effort, paths)
     if effort.seconds is not None:
         click.echo(profile(effort.seconds), err=True)
     found = list(checked.predictions)

@@ -16,7 +16,7 @@ import msgspec
 
 from exportlint import whole_file
 from exportlint._version import __version__
-from exportlint.source.files import digest_of
+from exportlint.source.files import content, digest_of
 from exportlint.source.project import ABSENT, PRESENT
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Contents:
     def read(self, path: str) -> tuple[bytes, str]:
         """The bytes and their digest; no bytes and an empty digest where they cannot be read."""
         try:
-            data = Path(path).read_bytes()
+            data = content(path)
             self._digests[path] = digest_of(data)
         except (OSError, ValueError):
             data = b""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from exportlint.source.cache import Contents
-from exportlint.source.files import UnreadableError, decoded
+from exportlint.source.files import UnreadableError, content, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,14 @@ _DEFINES = re.compile(r"^[ \t]*(?:class|def|async def)[ \t]+(\w+)", re.MULTILINE
 _ASSIGNS = re.compile(r"^[ \t]{0,4}(\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n]*")
 _WORD = re.compile(r"\w+")
-_GENERATED = re.compile(r"generated (?:automatically )?from (?:[\w./]*/)?(\w+\.py)")
+_GENERATED = re.compile(
+    r"^#[ \t]*(?:this (?:file|module|code) (?:was|is|has been) )?(?:auto(?:matically |-)?)?generated "
+    r"(?:automatically )?from (?:[\w./-]*/)?(\w+\.py)\.?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEAD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*")
 _MODEL = re.compile(r"^[ \t]+(?:async )?def forward\b|^def build\b", re.MULTILINE)
 _DERIVES = re.compile(r"^[ \t]*class[ \t]+\w+[ \t]*\(", re.MULTILINE)
-_HEAD = 1500
 _STEPS = 3  # imports between a model and a helper that it is followed through
 _FOLLOWED = 32  # callers of one file that are run for it
 
@@ -186,18 +190,19 @@ class Generated:
         """Whether a file beside it was generated from this one: what runs is that file."""
         folder = Path(os.path.realpath(path)).parent
         if folder not in self._folders:
-            heads = (_head(file) for file in sorted(folder.glob("*.py")))
-            self._folders[folder] = frozenset(name for head in heads for name in _GENERATED.findall(head))
+            self._folders[folder] = frozenset(name for file in folder.glob("*.py") for name in _sources(file))
         return path.name in self._folders[folder]
 
 
-def _head(path: Path) -> str:
-    """The first lines of a file, as one line."""
+def _sources(path: Path) -> list[str]:
+    """The files that a file with classes says it was generated from, each in a line of its own of its first comment."""
     try:
-        with path.open("rb") as stream:
-            return " ".join(stream.read(_HEAD).decode("utf-8", "replace").split())
-    except OSError:
-        return ""
+        text = content(path).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    except (OSError, ValueError):
+        return []
+    head = _HEAD.match(text)
+    names = _GENERATED.findall(head[0]) if head is not None else []
+    return [name for name in names if name != path.name] if _DERIVES.search(text) else []
 
 
 def _root(path: Path) -> Path:

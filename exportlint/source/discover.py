@@ -16,6 +16,9 @@ SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "d
 class MissingPathError(Exception):
     """A path that was named does not exist, or is neither a file nor a folder."""
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: {'neither a file nor a folder' if path.exists() else 'no such file or folder'}")
+
 
 def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The files to lint, each once, in the order of their paths.
@@ -32,7 +35,7 @@ def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
         elif path.is_file():
             files = iter((path,))
         else:
-            raise MissingPathError(f"{path}: no such file or folder")
+            raise MissingPathError(path)
         for file in files:
             found.setdefault(os.path.realpath(file), file)
     return tuple(found[key] for key in sorted(found))
@@ -42,5 +45,6 @@ def _below(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
         for name in files:
-            if name.endswith(".py"):
-                yield Path(parent, name)
+            file = Path(parent, name)
+            if name.endswith(".py") and file.is_file():
+                yield file

@@ -147,13 +147,21 @@ def examine_text(path: Path, data: bytes, options: Options) -> Linted:
     return _Run(options, Effort(), (path,), given={os.path.realpath(path): data}).all()
 
 
-def examine(paths: Iterable[Path], options: Options, effort: Effort | None = None) -> Linted:
+def examine(
+    paths: Iterable[Path], options: Options, effort: Effort | None = None, asked: Iterable[Path] = ()
+) -> Linted:
     """What the source predicts, and what of it could not be analysed.
+
+    Args:
+        paths: Files and folders.
+        options: What is asked of the linter.
+        effort: How the work is done.
+        asked: Files of which findings are told even if another file was generated from them.
 
     Raises:
         MissingPathError: When a path does not exist.
     """
-    return _Run(options, effort or Effort(), discover(paths)).all()
+    return _Run(options, effort or Effort(), discover(paths), frozenset(map(os.path.realpath, asked))).all()
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +169,7 @@ class _Run:
     options: Options
     effort: Effort
     named: tuple[Path, ...]
+    asked: frozenset[str] = frozenset()
     given: Mapping[str, bytes] = field(default_factory=dict)
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(default_factory=Generated)
@@ -173,7 +182,7 @@ class _Run:
         cache = Cache(self.effort.cache)
         self.callers.outlines = cache.read(_OUTLINES, Outline)
         for path in self.named:
-            if self.generated.is_source(path):
+            if self._is_told_elsewhere(path):
                 self.following[path] = []
             else:
                 self.following[path] = self.callers.of(path) if self.options.whole_project else list(self.named)
@@ -194,7 +203,7 @@ class _Run:
         if own.error is not None:
             return [self._unreadable(path, *own.error)]
         self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
-        if self.generated.is_source(path):
+        if self._is_told_elsewhere(path):
             return []
         real = os.path.realpath(path)
         heard: dict[tuple[str, str, Range], Heard] = {}
@@ -202,6 +211,9 @@ class _Run:
         for caller in self.following[path] if own.defines else ():
             merge(self.units.of(caller).found.get(real, ()), heard)
         return _worst(self._not_silenced(path, [self._prediction(path, each) for each in heard.values()]))
+
+    def _is_told_elsewhere(self, path: Path) -> bool:
+        return os.path.realpath(path) not in self.asked and self.generated.is_source(path)
 
     def _not_silenced(self, path: Path, found: list[Prediction | None]) -> list[Prediction]:
         predictions = [p for p in found if p is not None]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import errno
 import hashlib
 import io
+import os
 import re
+import stat
 import tokenize
 import warnings
 from dataclasses import dataclass, field
@@ -59,7 +62,7 @@ def read(path: Path) -> SourceFile:
         UnreadableError: When it cannot be opened or decoded.
     """
     try:
-        data = path.read_bytes()
+        data = content(path)
     except (OSError, ValueError) as error:
         raise InaccessibleError(str(getattr(error, "strerror", None) or error)) from error
     return holding(path, data)
@@ -73,6 +76,19 @@ def holding(path: Path, data: bytes) -> SourceFile:
     """
     text = decoded(data)
     return SourceFile(path, text, digest_of(data), tuple(_LINE.findall(text)))
+
+
+def content(path: str | Path) -> bytes:
+    """The bytes of a regular file: what reads a pipe or a device may wait for ever.
+
+    Raises:
+        OSError: When it cannot be read, or is something else.
+        ValueError: When its name cannot be one of a file.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - asked of every file of a project
+        raise OSError(errno.EINVAL, "not a regular file")
+    with open(path, "rb") as stream:  # noqa: PTH123
+        return stream.read()
 
 
 def decoded(data: bytes) -> str:

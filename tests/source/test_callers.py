@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,10 +75,35 @@ def test_the_files_of_another_package_are_not_looked_through(project: Path) -> N
     assert "apart/user.py" not in names(project, "pkg/unused.py")
 
 
-def test_a_file_says_what_it_was_generated_from(project: Path) -> None:
-    head = "# This file was automatically generated from src/pkg/modular_net.py.\n#   Do NOT edit it.\n"
-    (project / "pkg" / "modeling_net.py").write_text(head, encoding="utf-8")
-    (project / "pkg" / "modular_net.py").write_text("", encoding="utf-8")
+HEAD = "# This file was automatically generated from src/pkg/modular_net.py.\n"
+CLASS = "class Net(Base):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_source"),
+    [
+        (f"{HEAD}#   Do NOT edit it.\n{CLASS}", True),
+        (f"\ufeff# coding: utf-8\r\n\r\n# Auto-generated from modular_net.py\r\n{CLASS}", True),
+        (f"# Copyright\n# generated automatically from ./modular_net.py\n{CLASS}", True),
+        (f'"""Test vectors generated from modular_net.py by hand."""\n{CLASS}', False),
+        (f'"""\n{HEAD}"""\n{CLASS}', False),
+        (f"# Test vectors generated from modular_net.py\n{CLASS}", False),
+        (f"# These were generated from modular_net.py by hand.\n{CLASS}", False),
+        (f"x = 1\n{HEAD}{CLASS}", False),
+        (f"{HEAD}VECTORS = [1, 2]\n", False),
+    ],
+)
+def test_a_file_says_in_its_head_what_it_was_generated_from(project: Path, text: str, is_source: bool) -> None:
+    (project / "pkg" / "modeling_net.py").write_bytes(text.encode())
+    (project / "pkg" / "modular_net.py").write_text(f"{HEAD}{CLASS}", encoding="utf-8")
     generated = Generated()
-    assert generated.is_source(project / "pkg" / "modular_net.py")
+    assert generated.is_source(project / "pkg" / "modular_net.py") is is_source
     assert not generated.is_source(project / "pkg" / "modeling_net.py")
+
+
+def test_what_is_no_file_is_not_waited_for(project: Path) -> None:
+    wanted = names(project, "pkg/layers/norm.py")
+    for name in ("pipe.py", "pkg/pipe.py"):
+        os.mkfifo(project / name)
+    assert names(project, "pkg/layers/norm.py") == wanted
+    assert not Generated().is_source(project / "pkg" / "direct.py")

@@ -150,6 +150,16 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, check=False)
 
 
+def test_a_pipe_that_is_named_like_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("pipe.py", "other.py"):
+        os.mkfifo(tmp_path / name)
+    text = BRANCH.replace("import torch\n", "import torch\nimport pipe\nfrom other import f\n", 1)
+    (tmp_path / "model.py").write_text(text, encoding="utf-8")
+    assert [(p.path.name, p.range.line) for p in lint([tmp_path], Options())] == [("model.py", 10)]
+    with pytest.raises(MissingPathError, match="neither a file nor a folder"):
+        lint([tmp_path / "pipe.py"], Options())
+
+
 def test_no_hash_seed_changes_anything() -> None:
     arguments = ("-m", "exportlint", "check", str(CASES), "--output-format", "json")
     outputs = {run(*arguments, PYTHONHASHSEED=seed).stdout for seed in ("0", "1", "77")}

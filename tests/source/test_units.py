@@ -60,6 +60,9 @@ def test_what_another_file_was_generated_from_is_told_there(tmp_path: Path) -> N
     generated = f"# This file was automatically generated from pkg/modular_net.py.\n{model}"
     folder = package(tmp_path, modular_net=model, modeling_net=generated)
     assert [name for name, *_ in found(folder)] == ["modeling_net.py"]
+    assert found(folder / "modular_net.py") == []
+    asked = examine([folder], Options(), asked=[folder / "modular_net.py"]).predictions
+    assert [p.path.name for p in asked] == ["modeling_net.py", "modular_net.py"]
 
 
 def net(body: str, init: str = "", above: str = "") -> str:
