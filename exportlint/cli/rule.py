@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from exportlint.findings import Mode, Outcomes
+    from exportlint.findings import Mode
     from exportlint.rules.base import Rule
 
-OUTCOMES = """\
-`main` is the form in the bad example; other forms, which end otherwise, have names of their own.
-*breaks*: the capture fails; *silent*: it succeeds, and the result is wrong; *specialises*: the program holds for fewer
-inputs than the model; *unportable*: wrong on another device or elsewhere; *fine*: nothing of it; -: not observed.
-*advice*: nothing fails, but it may not be meant."""
 LEGEND = """\
 severity: for torch.export.export, of the main form first, then of forms that differ; else with the mode where it bites;
           "info" is advice, shown on request
@@ -28,13 +23,14 @@ check: "predicts" where exportlint check finds it in source; the others are obse
 def rule(name: str) -> None:
     """Explain a rule, given by its code or its name."""
     from exportlint.rules import catalogue
+    from exportlint.rules.pages import page
 
     wanted = name.strip().lower()
     found = next((r for r in catalogue().values() if wanted in (r.code.lower(), r.name)), None)
     if found is None:
         click.echo(f"error: {name}: no such rule; exportlint rules lists them all", err=True)
         sys.exit(2)
-    click.echo(as_markdown(found))
+    click.echo(page(found).rstrip("\n"))
 
 
 @click.command()
@@ -82,36 +78,6 @@ def predicted(found: Rule) -> bool:
     from exportlint.source.engine import SYNTAX
 
     return found.match is not None or found.code == SYNTAX
-
-
-def as_markdown(found: Rule) -> str:
-    """The rule's page, what happens in each mode, and its examples."""
-    parts = [found.page.strip(), "## What to do\n" + found.rewrite]
-    rows = [("main" + _advice(found.advice), found.outcomes)]
-    for name, variant in found.variants.items():
-        rows.append((name + _advice(variant.advice), variant.outcomes))
-        rows += [(f"{name}, torch {release} on", outcomes) for release, outcomes in variant.changed.items()]
-    head = "| form | export | export-strict | compile |\n|---|---|---|---|"
-    parts += ["\n".join(["## Outcomes", head, *(_row(name, o) for name, o in rows)]), OUTCOMES]
-    good = "The bad example, rewritten." if found.good == found.fixed else "Close to the bad example, and portable."
-    fixed = "" if found.good == found.fixed else found.fixed
-    examples = (
-        ("Bad", "The rule holds here, in its main form.", found.bad),
-        ("Good", good, found.good),
-        ("Fixed", " ".join(["The bad example, rewritten.", found.fixed_differs]).strip(), fixed),
-    )
-    parts += [f"## {title}\n{words}\n\n```python\n{text.strip()}\n```" for title, words, text in examples if text]
-    return "\n\n".join(parts)
-
-
-def _advice(advice: bool) -> str:
-    return " (advice)" if advice else ""
-
-
-def _row(name: str, outcomes: Outcomes) -> str:
-    from exportlint.findings import MODES
-
-    return "| " + " | ".join([name, *(outcomes.get(mode, "-") for mode in MODES)]) + " |"
 
 
 def as_json(found: Rule) -> dict[str, Any]:
