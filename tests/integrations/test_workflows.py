@@ -1,0 +1,82 @@
+"""The action and the recipes: they are what their readers parse, and the commands in them are commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from exportlint.cli.check import check
+from exportlint.rules.examples import example
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / "action.yml"
+DOCS = ROOT / "docs" / "continuous-integration.md"
+BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+
+
+def steps() -> list[dict]:
+    return yaml.safe_load(ACTION.read_text())["runs"]["steps"]
+
+
+def test_no_input_is_pasted_into_a_script() -> None:
+    assert all("${{" not in step.get("run", "") for step in steps())
+    assert all("shell" in step for step in steps() if "run" in step)
+
+
+def test_every_input_is_used_and_described() -> None:
+    held = yaml.safe_load(ACTION.read_text())
+    used = set(re.findall(r"inputs\.([\w-]+)", yaml.safe_dump(held["runs"])))
+    assert used == set(held["inputs"])
+    assert all(value["description"] for value in held["inputs"].values())
+
+
+@pytest.mark.parametrize(("text", "status"), [(BRANCH, "1"), ("x = 1\n", "0")])
+def test_the_script_of_the_action_lints(tmp_path: Path, text: str, status: str) -> None:
+    """The step ``Lint`` is run by bash, with exportlint where the step before it would install it."""
+    (tmp_path / "model.py").write_text(text)
+    command = tmp_path / "exportlint" / "bin" / "exportlint"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m exportlint "$@"\n')
+    command.chmod(0o755)
+    (step,) = [step for step in steps() if step.get("id") == "lint"]
+    environment = {
+        **os.environ,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "PATHS": "model.py",
+        "ARGS": "--mode export --mode compile",
+        "SARIF": "found.sarif",
+    }
+    script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    ran = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert (tmp_path / "output").read_text() == f"status={status}\n"
+    assert ran.stdout.count("::error ") == int(status)
+    assert (tmp_path / "found.sarif").read_text().count('"ruleId"') == int(status)
+
+
+def recipes() -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+
+
+def test_recipes_are_yaml() -> None:
+    assert len(recipes()) == 4
+    for recipe in recipes():
+        assert yaml.safe_load(recipe)
+
+
+def test_the_commands_of_the_gitlab_recipe_write_its_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text(BRANCH)
+    monkeypatch.chdir(tmp_path)
+    job = yaml.safe_load(recipes()[-1])["exportlint"]
+    commands = [shlex.split(line)[2:] for line in job["script"] if line.startswith("exportlint check")]
+    assert [CliRunner().invoke(check, command).exit_code for command in commands] == [0, 1]
+    assert all((tmp_path / report).is_file() for report in job["artifacts"]["reports"].values())
