@@ -43,7 +43,7 @@ _STEPS = 3  # imports between a model and a helper that it is followed through
 _FOLLOWED = 32  # callers of one file that are run for it
 
 
-class Import(msgspec.Struct, frozen=True, array_like=True):
+class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """``from origin import name``; ``import origin`` where the name is empty. The origin is absolute."""
 
     origin: str
@@ -51,7 +51,7 @@ class Import(msgspec.Struct, frozen=True, array_like=True):
     bound: str
 
 
-class Outline(msgspec.Struct, array_like=True):
+class Outline(msgspec.Struct, array_like=True, gc=False):
     """What the text of a file says of its place among the others.
 
     Attributes:
@@ -133,6 +133,7 @@ class _Graph:
     outlines: dict[str, Outline]  # by path
     files: dict[str, str] = field(init=False)  # path by dotted name
     importers: dict[str, set[str]] | None = None
+    _targets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files = {outline.name: path for path, outline in self.outlines.items()}
@@ -156,12 +157,18 @@ class _Graph:
             self.importers = defaultdict(set)
             for importer, outline in self.outlines.items():
                 for each in outline.imports if outline.used is None else outline.used:
-                    for target in self.targets(each.origin, each.name, set()):
+                    for target in self.targets(each.origin, each.name):
                         self.importers[target].add(importer)
         return self.importers
 
-    def targets(self, origin: str, name: str, seen: set[tuple[str, str]]) -> Iterator[str]:
+    def targets(self, origin: str, name: str) -> list[str]:
         """The files that may define what an import brings, re-exports followed."""
+        key = (origin, name)
+        if key not in self._targets:
+            self._targets[key] = list(self._followed(origin, name, set()))
+        return self._targets[key]
+
+    def _followed(self, origin: str, name: str, seen: set[tuple[str, str]]) -> Iterator[str]:
         if (origin, name) in seen:
             return
         seen.add((origin, name))
@@ -177,7 +184,7 @@ class _Graph:
             yield path
         for each in outline.imports:
             if name and (each.bound in (name, "*") or name == "*"):
-                yield from self.targets(each.origin, name if each.name == "*" else each.name, seen)
+                yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
 
 
 @dataclass(slots=True, eq=False)

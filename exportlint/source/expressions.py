@@ -80,7 +80,8 @@ def _constant(it: Interpreter, node: ast.Constant, state: State) -> Value:
 
 
 def _formatted(it: Interpreter, node: ast.JoinedStr, state: State) -> Value:
-    place_parts(node, state.frame.module.source)
+    if not it.silent:
+        place_parts(node, state.frame.module.source)
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = it.expression(part.value, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from exportlint.source.files import SourceFile
 
 _LONGEST = 60
+_PLACED = "exportlint_placed"  # attribute of an f-string that was seen to
 
 
 class Range(NamedTuple):
@@ -76,6 +78,9 @@ def place_parts(node: ast.JoinedStr, source: SourceFile) -> None:
 
     Before Python 3.12 the places inside of an f-string are right only in simple ones.
     """
+    if sys.version_info >= (3, 12) or hasattr(node, _PLACED):
+        return
+    setattr(node, _PLACED, True)
     for part in node.values:
         if isinstance(part, ast.FormattedValue) and not _is_right(part.value, source):
             for inner in (part.value, *descendants(part.value)):

@@ -34,7 +34,7 @@ Key = tuple[str, str, str, Range]
 MARK = "exportlint:"
 """What the comments that silence findings hold, those of other linters apart."""
 NOT_READ = "it cannot be read"
-_HELD = 40_000  # lines whose trees are kept in memory
+_HELD = 100_000  # lines whose trees are kept in memory
 _OFTEN = 100  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
 _DRAWS = frozenset({

@@ -148,11 +148,13 @@ def _undisturbed() -> Iterator[None]:
     """Collect no garbage meanwhile, since trees are large and hardly ever garbage; nest as deeply from anywhere."""
     collects, limit = gc.isenabled(), sys.getrecursionlimit()
     gc.disable()
+    gc.freeze()
     sys.setrecursionlimit(_depth() + _FRAMES)
     try:
         yield
     finally:
         sys.setrecursionlimit(limit)
+        gc.unfreeze()
         if collects:
             gc.enable()
 
