@@ -12,13 +12,24 @@ from exportlint._version import __version__
 
 if TYPE_CHECKING:
     from exportlint.checks.case import Method, ModelCase, Moment, Step, Tolerance, export_case
-    from exportlint.linting import check_paths
+    from exportlint.linting import check_paths, check_source
     from exportlint.patching import patched
 
-__all__ = ["Method", "ModelCase", "Moment", "Step", "Tolerance", "__version__", "check_paths", "export_case", "patched"]
+__all__ = [
+    "Method",
+    "ModelCase",
+    "Moment",
+    "Step",
+    "Tolerance",
+    "__version__",
+    "check_paths",
+    "check_source",
+    "export_case",
+    "patched",
+]
 
 _HOME = dict.fromkeys(("Method", "ModelCase", "Moment", "Step", "Tolerance", "export_case"), "exportlint.checks.case")
-_HOME |= {"patched": "exportlint.patching", "check_paths": "exportlint.linting"}
+_HOME |= {"patched": "exportlint.patching", "check_paths": "exportlint.linting", "check_source": "exportlint.linting"}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.source.files import SourceFile, UnreadableError, read
+from exportlint.source.files import SourceFile, UnreadableError, holding, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,14 @@ class Excerpts:
 
     given: dict[Path, SourceFile] = field(default_factory=dict)
     _read: dict[Path, SourceFile | None] = field(default_factory=dict)
+
+    @classmethod
+    def of_text(cls, path: Path, data: bytes) -> Excerpts:
+        """The lines of a file that would hold these bytes."""
+        try:
+            return cls({path: holding(path, data)})
+        except UnreadableError:
+            return cls()
 
     def line(self, path: Path, number: int) -> str:
         """A line without its end, counted from 1; empty where the file has none, or cannot be read any more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.discovery import discover
 from exportlint.selection import Layer, known
 from exportlint.settings import NAMES, Resolver, Settings, release
-from exportlint.source.engine import Linted, Options, examine
+from exportlint.source.engine import Linted, Options, examine, examine_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +54,36 @@ def check_paths(paths: Iterable[str | Path], **settings: Any) -> tuple[Predictio
     resolver = resolver_of(**settings)
     asked = [Path(path) for path in paths]
     return check_files(discover(asked, resolver), resolver, asked=asked).predictions
+
+
+def check_source(source: str | bytes, filename: str | Path = "<source>", **settings: Any) -> tuple[Prediction, ...]:
+    """Lint the text of a file.
+
+    Args:
+        source: The text.
+        filename: The path that it would have; what it imports is looked for there, and the settings for that path hold.
+        settings: See `resolver_of`.
+
+    Returns:
+        Findings in the order of lines, those of severity ``info`` included.
+
+    Raises:
+        ConfigError: When a configuration means nothing.
+        SelectorError: When a selector means nothing.
+        TypeError: When a setting is not known.
+    """
+    data = _encoded(source) if isinstance(source, str) else source
+    return check_text(Path(filename), data, resolver_of(**settings)).predictions
+
+
+def _encoded(source: str) -> bytes:
+    """The text in the encoding that it declares."""
+    data = source.encode("utf-8", "surrogatepass")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return source.encode(encoding)
+    except (SyntaxError, UnicodeError, LookupError):
+        return data
 
 
 def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **settings: Any) -> Resolver:
@@ -98,6 +130,15 @@ def check_files(
         groups[options_of(resolver.of_file(path))].append(path)
     named = [path for path in asked if path.is_file()]
     return selected([examine(group, options, effort, named) for options, group in groups.items()], resolver)
+
+
+def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:
+    """Lint what a file would hold, under the settings that hold for its path.
+
+    Raises:
+        ConfigError: When a configuration means nothing.
+    """
+    return selected([examine_text(path, data, options_of(resolver.of_file(path)))], resolver)
 
 
 def options_of(settings: Settings) -> Options:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from exportlint.settings import Resolver
     from exportlint.source.engine import Prediction
 
+STDIN = Path("-")
+
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 @click.option("--output-format", type=click.Choice(list(FORMATS)), default="full", show_default=True)
 @click.option("--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing.")
 @click.option("--statistics", is_flag=True, help="Print how often each rule was found, instead of the findings.")
+@click.option(
+    "--stdin-filename",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the text would lie that is read from standard input for the path -.",
+)
 @click.option("--show-files", is_flag=True, help="Print the files that would be linted, and lint none.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
 @click.option("--diff-base", metavar="REVISION", help="Only findings on lines added since this commit, by git.")
@@ -41,8 +49,8 @@ if TYPE_CHECKING:
 def check(paths: tuple[Path, ...], **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
 
-    Nothing that is read is imported or run. Without PATHS, the working directory is linted. Exit status: 0 clean,
-    1 findings, 2 a path that does not exist, or settings that mean nothing.
+    Nothing that is read is imported or run. Without PATHS, the working directory is linted; the path - is standard
+    input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, or wrong settings.
     """
     from exportlint.config import ConfigError
     from exportlint.source.discover import MissingPathError
@@ -62,22 +70,13 @@ def _fail(message: str) -> None:
 
 
 def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **given: Any) -> int:
-    from exportlint.discovery import discover
-    from exportlint.excerpts import Excerpts
-    from exportlint.linting import check_files
-
     if given["update_baseline"] and given["baseline"] is None:
         raise ValueError("--update-baseline needs --baseline FILE")
-    files = discover(paths, settings)
+    files = _files(paths, settings, given)
     if show_files:
         click.echo("".join(f"{file}\n" for file in files), nl=False)
         return 0
-    _warn_of_empty(paths, files)
-    excerpts = Excerpts()
-    effort = effort_of(given, settings)
-    checked = check_files(files, settings, effort, paths)
-    if effort.seconds is not None:
-        click.echo(profile(effort.seconds), err=True)
+    checked, excerpts = _linted(paths, files, settings, given)
     found = list(checked.predictions)
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])
@@ -87,15 +86,52 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if given["add_ignores"]:
         return _add_ignores(shown)
     _print(found, shown, checked, excerpts, given)
+    if any(left_out.is_unread for left_out in checked.unanalysed):
+        return 2
     return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> tuple[Path, ...]:
+    """The files to lint: one, which need not be there, where its text comes from standard input."""
+    from exportlint.discovery import discover, is_forced_out
+
+    name = given["stdin_filename"]
+    if STDIN not in paths:
+        if name is not None:
+            raise ValueError("--stdin-filename goes with the path -, which stands for standard input")
+        return discover(paths, settings)
+    if len(paths) > 1:
+        raise ValueError("-, which stands for standard input, goes with no other path")
+    if given["add_ignores"]:
+        raise ValueError("--add-ignores needs files, not standard input")
+    file = name or Path("<stdin>")
+    return () if name is not None and is_forced_out(file, settings) else (file,)
+
+
+def _linted(
+    paths: tuple[Path, ...], files: tuple[Path, ...], settings: Resolver, given: dict[str, Any]
+) -> tuple[Checked, Excerpts]:
+    from exportlint.excerpts import Excerpts
+    from exportlint.linting import check_files, check_text
+
+    if STDIN in paths and files:
+        data = sys.stdin.buffer.read()
+        return check_text(files[0], data, settings), Excerpts.of_text(files[0], data)
+    _warn_of_empty(paths, files)
+    effort = effort_of(given, settings)
+    checked = check_files(files, settings, effort, paths)
+    if effort.seconds is not None:
+        click.echo(profile(effort.seconds), err=True)
+    return checked, Excerpts()
 
 
 def _add_ignores(found: list[Prediction]) -> int:
     from exportlint.adding_ignores import add_ignores
     from exportlint.formats.wording import place
+    from exportlint.source.unused import UNUSED
     from exportlint.text import counted
 
-    added = add_ignores(found)
+    added = add_ignores(p for p in found if p.rule.code != UNUSED)
     for p in added.left:
         click.echo(f"{place(p)}: {p.rule.code} cannot be silenced by a comment", err=True)
     click.echo(f"{counted(added.findings, 'finding')} silenced in {counted(added.files, 'file')}")

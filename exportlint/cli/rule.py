@@ -76,8 +76,9 @@ def _severities(found: Rule) -> str:
 def predicted(found: Rule) -> bool:
     """Whether ``exportlint check`` can report the rule; one that cannot is only observed, by the checks of a report."""
     from exportlint.source.engine import SYNTAX
+    from exportlint.source.unused import UNUSED
 
-    return found.match is not None or found.code == SYNTAX
+    return found.match is not None or found.code in (SYNTAX, UNUSED)
 
 
 def as_json(found: Rule) -> dict[str, Any]:

@@ -13,17 +13,18 @@ from exportlint.source.callers import Callers, Generated, Outline
 from exportlint.source.discover import discover
 from exportlint.source.files import UnreadableError, holding, read
 from exportlint.source.sites import Range
-from exportlint.source.suppress import silences, suppressed
-from exportlint.source.units import merge
+from exportlint.source.suppress import comments
+from exportlint.source.units import NOT_READ, merge
+from exportlint.source.unused import UNUSED, unused
 from exportlint.source.work import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Rule
-    from exportlint.source.files import SourceFile
+    from exportlint.source.suppress import Comment
     from exportlint.source.units import Heard
 
 SYNTAX = "EXP001"
@@ -102,6 +103,11 @@ class Unanalysed:
     reason: str
 
     @property
+    def is_unread(self) -> bool:
+        """Whether the file could not even be read."""
+        return not self.name and self.reason.startswith(NOT_READ)
+
+    @property
     def words(self) -> str:
         """All of it in one line, without the file."""
         what = {"": "the file", "build": "the model of build()"}.get(self.name, f"class {self.name}")
@@ -144,7 +150,8 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
 
 def examine_text(path: Path, data: bytes, options: Options) -> Linted:
     """What a file predicts that holds these bytes, whatever lies at its path. The project around the path is read."""
-    return _Run(options, Effort(), (path,), given={os.path.realpath(path): data}).all()
+    real = os.path.realpath(path)
+    return _Run(options, Effort(), (path,), frozenset({real}), {real: data}).all()
 
 
 def examine(
@@ -208,24 +215,48 @@ class _Run:
         real = os.path.realpath(path)
         heard: dict[tuple[str, str, Range], Heard] = {}
         merge(own.found.get(real, ()), heard)
+        whole = not own.left_out
         for caller in self.following[path] if own.defines else ():
-            merge(self.units.of(caller).found.get(real, ()), heard)
-        return _worst(self._not_silenced(path, [self._prediction(path, each) for each in heard.values()]))
+            unit = self.units.of(caller)
+            merge(unit.found.get(real, ()), heard)
+            whole = whole and not unit.left_out
+        there = self._comments(path) if heard or own.marked else ()
+        found = [p for each in heard.values() if (p := self._prediction(path, each)) is not None]
+        told = [
+            p
+            for p in found
+            if not any(c.silences(p.rule.code, p.rule.name, p.range.line, p.range.end_line) for c in there)
+        ]
+        return [*_worst(told), *self._unused(path, there, heard.values(), whole=whole)]
 
     def _is_told_elsewhere(self, path: Path) -> bool:
         return os.path.realpath(path) not in self.asked and self.generated.is_source(path)
 
-    def _not_silenced(self, path: Path, found: list[Prediction | None]) -> list[Prediction]:
-        predictions = [p for p in found if p is not None]
-        try:
-            lines = suppressed(self._source(path)) if predictions else {}
-        except UnreadableError:  # it changed while it was read
-            lines = {}
-        return [p for p in predictions if not silences(lines, p.rule.code, p.rule.name, p.range.line, p.range.end_line)]
-
-    def _source(self, path: Path) -> SourceFile:
+    def _comments(self, path: Path) -> tuple[Comment, ...]:
+        """The comments that silence findings in a file."""
         data = self.given.get(os.path.realpath(path))
-        return read(path) if data is None else holding(path, data)
+        try:
+            return comments(read(path) if data is None else holding(path, data))
+        except UnreadableError:  # it changed while it was read
+            return ()
+
+    def _unused(
+        self, path: Path, there: Sequence[Comment], heard: Iterable[Heard], *, whole: bool
+    ) -> Iterator[Prediction]:
+        """Comments that silence nothing. A report says nothing of them: what it ran may need them."""
+        rule = catalogue()[UNUSED]
+        missing = unused(there, heard, preview=self.options.preview, whole=whole) if self.options.whole_project else ()
+        for comment, message, variant in missing:
+            yield Prediction(
+                rule=rule,
+                path=path,
+                range=Range(comment.line, comment.column, comment.line, comment.end_column),
+                message=message,
+                rewrite=rule.rewrite,
+                severity="info",
+                outcomes=rule.outcomes_of(variant),
+                variant=variant,
+            )
 
     def _prediction(self, path: Path, heard: Heard) -> Prediction | None:
         rule = catalogue()[heard.code]

@@ -1,0 +1,93 @@
+"""``exportlint check -``: the text comes from standard input."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import exportlint
+from exportlint.cli.check import check
+from exportlint.rules.examples import example
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(text: str | bytes, *options: str) -> Result:
+        return CliRunner().invoke(check, ["-", *options], input=text)
+
+    return call
+
+
+def test_standard_input_is_linted_and_shown(run) -> None:
+    result = run(BRANCH)
+    assert result.exit_code == 1
+    assert "--> <stdin>:" in result.output
+    assert "^^^" in result.output
+    assert run("x = 1\n").output == "1 file checked, no findings\n"
+    assert run("").exit_code == 0
+
+
+def test_the_name_decides_about_imports_and_settings(run, tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "helper.py").write_text("def positive(x):\n    return x.sum() > 0\n")
+    (package / "model.py").write_text("x = 1\n")
+    uses = BRANCH.replace("x.sum() > 0", "positive(x)").replace(
+        "import torch", "import torch\nfrom .helper import positive", 1
+    )
+    (found,) = json.loads(run(uses, "--stdin-filename", "pkg/model.py", "--output-format", "json").output)
+    assert (found["code"], found["filename"]) == ("EXP101", str(package / "model.py"))
+    (tmp_path / "exportlint.toml").write_text('[per-file-ignores]\n"pkg/*" = ["EXP1"]\n')
+    assert run(BRANCH, "--stdin-filename", "pkg/model.py").exit_code == 0
+    assert run(BRANCH, "--stdin-filename", "model.py").exit_code == 1
+
+
+def test_an_excluded_name_is_linted_unless_excludes_are_forced(run, tmp_path: Path) -> None:
+    (tmp_path / "exportlint.toml").write_text('extend-exclude = ["third_party"]\n')
+    assert run(BRANCH, "--stdin-filename", "third_party/model.py").exit_code == 1
+    forced = run(BRANCH, "--stdin-filename", "third_party/model.py", "--force-exclude")
+    assert (forced.exit_code, forced.output) == (0, "0 files checked, no findings\n")
+
+
+def test_bytes_are_decoded_as_python_would(run) -> None:
+    assert run(b"# coding: latin-1\n# \xe9\n" + BRANCH.encode()).exit_code == 1
+    assert "EXP001" in run(b"x = '\xe9'\n").output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("other.py",), "-, which stands for standard input, goes with no other path"),
+        (("--add-ignores",), "--add-ignores needs files, not standard input"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(run, options: tuple[str, ...], words: str) -> None:
+    result = run(BRANCH, *options)
+    assert (result.exit_code, result.output) == (2, f"error: {words}\n")
+
+
+def test_a_name_without_standard_input_is_one_line(run) -> None:
+    result = CliRunner().invoke(check, [".", "--stdin-filename", "a.py"])
+    assert (result.exit_code, result.output) == (
+        2,
+        "error: --stdin-filename goes with the path -, which stands for standard input\n",
+    )
+
+
+def test_the_same_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for source in (BRANCH, BRANCH.encode(), "# coding: latin-1\n# é\n" + BRANCH):
+        (found,) = exportlint.check_source(source, "model.py")
+        assert (found.rule.code, found.severity, found.path.name) == ("EXP101", "error", "model.py")
+    assert exportlint.check_source(BRANCH, select=["EXP2"]) == ()
