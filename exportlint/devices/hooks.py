@@ -153,7 +153,10 @@ def _register_backend() -> None:
             return True
 
     backend_registration.rename_privateuse1_backend(NAME)
-    backend_registration.generate_methods_for_privateuse1_backend()
+    # Nothing on tensors and modules: a method ``second`` of torch's classes would hide a layer of that name.
+    backend_registration.generate_methods_for_privateuse1_backend(
+        for_tensor=False, for_module=False, for_packed_sequence=False, for_storage=True
+    )
     torch._register_device_module(NAME, Backend())  # type: ignore[no-untyped-call]
     hook, guard = backend_registration._DummyPrivateUse1Hook(), backend_registration._DummyDeviceGuard()
     torch._C._acc.register_python_privateuseone_hook(hook)

@@ -356,3 +356,17 @@ def test_a_backward_pass_is_refused_before_the_engine_begins_it():
     said, gradient = in_fork(child)
     assert said == ["BackwardError: the second device has no backward pass"] * 4
     assert gradient == [2.0, 2.0, 2.0]
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.is_second = nn.Linear(3, 4), nn.Linear(4, 2), True
+
+    def forward(self, x):
+        return self.second(self.first(x).relu()) if self.is_second else x
+
+
+@in_fork_on_second
+def test_layers_may_have_the_name_of_the_device():
+    same(Pair(), torch.ones(5, 3))
