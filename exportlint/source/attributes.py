@@ -51,9 +51,8 @@ _TENSOR_STATIC = frozenset({
 _PROPERTIES = ("property", "cached_property", "functools.cached_property")
 
 
-def get(it: Interpreter, base: Value, node: ast.Attribute, state: State) -> Value:
-    """The value of an attribute expression of which the base is known."""
-    name = node.attr
+def get(it: Interpreter, base: Value, name: str, state: State) -> Value:
+    """The value of an attribute of a value."""
     found = join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
     # What is exported is the model for inference, whatever object is asked.
     return Const(False) if name == "training" and isinstance(found, Unknown) else found

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from exportlint.source.values import Instance, Number, Tensor, Value
 
 Asker = Literal[
-    "if", "while", "assert", "conditional expression", "and/or", "not", "bool()", "sorted", "in", "comprehension"
+    "if",
+    "while",
+    "case",
+    "assert",
+    "conditional expression",
+    "and/or",
+    "not",
+    "bool()",
+    "sorted",
+    "in",
+    "comprehension",
 ]
 
 
@@ -35,6 +45,11 @@ class Asked(Event):
     value: Value
     by: Asker
     validates: bool = False
+
+    @property
+    def text(self) -> str:
+        """The code that asks."""
+        return f"case {self.site.text}" if self.by == "case" else self.site.text
 
 
 @dataclass(frozen=True, slots=True)

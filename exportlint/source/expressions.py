@@ -72,7 +72,7 @@ def _name(it: Interpreter, node: ast.Name, state: State) -> Value:
 
 
 def _attribute(it: Interpreter, node: ast.Attribute, state: State) -> Value:
-    return attributes.get(it, it.expression(node.value, state), node, state)
+    return attributes.get(it, it.expression(node.value, state), node.attr, state)
 
 
 def _constant(it: Interpreter, node: ast.Constant, state: State) -> Value:
@@ -286,12 +286,13 @@ def _comparison(it: Interpreter, node: ast.Compare, state: State) -> Value:
         if i and is_tensor(result):
             it.emit(Asked(it.site(node, state), result, "and/or"))
         right = it.expression(part, state)
-        result = _compared(it, node, op, (left, right), state)
+        result = compared(it, node, op, (left, right), state)
         left = right
     return result
 
 
-def _compared(it: Interpreter, node: ast.Compare, op: ast.cmpop, pair: tuple[Value, Value], state: State) -> Value:
+def compared(it: Interpreter, node: ast.AST, op: ast.cmpop, pair: tuple[Value, Value], state: State) -> Value:
+    """The value of a comparison of two values, which stands at the node."""
     left, right = pair
     if isinstance(op, (ast.Is, ast.IsNot)):
         if is_tensor(left) and is_tensor(right):
@@ -317,7 +318,7 @@ def _test(op: ast.cmpop, other: Value, reflected: bool) -> Step | None:
     return Step(function, other.value, reflected) if function is not None and numeric else None  # type: ignore[attr-defined]
 
 
-def _contained(it: Interpreter, node: ast.Compare, pair: tuple[Value, Value], state: State) -> Value:
+def _contained(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> Value:
     left, right = pair
     if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
         it.emit(Asked(it.site(node, state), left, "in"))
@@ -326,7 +327,7 @@ def _contained(it: Interpreter, node: ast.Compare, pair: tuple[Value, Value], st
     return Static("bool")
 
 
-def _of_tensors(it: Interpreter, node: ast.Compare, pair: tuple[Value, Value], state: State) -> Value:
+def _of_tensors(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> Value:
     if NONE in pair:
         return Static("bool")
     _tell_array(it, node, pair[::-1] if isinstance(pair[1], Array) else pair, state)  # numpy answers in any order

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exportlint.source import attributes, conditions
-from exportlint.source.events import Asked
+from exportlint.source.events import Asked, Iterated
 from exportlint.source.expressions import compared
 from exportlint.source.parameters import OPEN
 from exportlint.source.state import Guard, State, join_states
@@ -28,6 +28,7 @@ from exportlint.source.values import (
     Size,
     Static,
     Tensor,
+    Truth,
     Unknown,
     Value,
     join,
@@ -125,7 +126,7 @@ def _value(it: Interpreter, pattern: ast.MatchValue, value: Value, state: State,
 def _singleton(it: Interpreter, pattern: ast.MatchSingleton, value: Value, state: State, validates: bool) -> Sides:
     wanted = Const(pattern.value)
     found = options(value)
-    inside = tuple(v for v in found if v == wanted or isinstance(v, (Unknown, Static, Number)))
+    inside = tuple(v for v in found if v == wanted or isinstance(v, (Unknown, Static, Number, Truth)))
     outside = tuple(v for v in found if v != wanted)
     verdict = False if not inside else True if not outside else None
     return _sides(state, verdict, wanted if inside else NOTHING, join_all(outside) if outside else NOTHING)
@@ -176,6 +177,9 @@ def _sequence(it: Interpreter, pattern: ast.MatchSequence, value: Value, state: 
     verdicts = [_is_sequence(v, count, bool(starred)) for v in found]
     fitting = tuple(v for v, verdict in zip(found, verdicts, strict=True) if verdict is not False)
     verdict = None if None in verdicts or len(set(verdicts)) > 1 else verdicts[0]
+    for each in fitting:
+        if isinstance(each, Sequence) and each.items is None:
+            it.emit(Iterated(it.site(pattern, state), each, "unpacking"))
     items = [_parts(it, v, len(pattern.patterns), starred) for v in fitting]
     joined = [join_all(each) for each in zip(*items, strict=True)]
     first = _sides(state, verdict, join_all(fitting) if fitting else NOTHING, value)
@@ -216,7 +220,7 @@ def _star(it: Interpreter, pattern: ast.MatchStar, value: Value, state: State, v
 def _mapping(it: Interpreter, pattern: ast.MatchMapping, value: Value, state: State, validates: bool) -> Sides:
     keys = [it.expression(key, state) for key in pattern.keys]
     found = options(value)
-    fitting = tuple(v for v in found if isinstance(v, (Dict, Unknown, Static, Instance, Sequence)))
+    fitting = tuple(v for v in found if isinstance(v, (Dict, Unknown, Static, Instance)))
     known = [v for v in fitting if isinstance(v, Dict)]
     verdict = False if not fitting else True if len(known) == len(found) and not keys else None
     parts = [join_all(tuple(_entry(v, key) for v in fitting)) if fitting else UNKNOWN for key in keys]
@@ -230,7 +234,8 @@ def _entry(value: Value, key: Value) -> Value:
     """What a dictionary holds under a key."""
     if not isinstance(value, Dict) or not isinstance(key, Const):
         return UNKNOWN
-    return dict(value.items).get(key.value, UNKNOWN if value.kept == OPEN else value.element)
+    known: dict[object, Value] = dict(value.items)
+    return known.get(key.value, UNKNOWN if value.kept == OPEN else value.element)
 
 
 def _class(it: Interpreter, pattern: ast.MatchClass, value: Value, state: State, validates: bool) -> Sides:
@@ -240,27 +245,23 @@ def _class(it: Interpreter, pattern: ast.MatchClass, value: Value, state: State,
     outside = join_all(tuple(v for v, is_one in found if is_one is not True) or (NOTHING,))
     verdict = False if inside == NOTHING else True if outside == NOTHING else None
     names = _positional(it, wanted, len(pattern.patterns))
-    given = [(part, inside if name is None else _named(it, inside, name, state)) for part, name in names_of(pattern, names)]
+    named = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
+    parts = [*zip(pattern.patterns, names, strict=True), *named]
+    given = [(part, inside if name is None else _named(it, inside, name, state)) for part, name in parts]
     plain = not given or all(_fits_all(part) for part, _ in given)
     return _all(it, given, _sides(state, verdict, inside, outside if plain else value))
-
-
-def names_of(pattern: ast.MatchClass, positional: list[str | None]) -> list[tuple[ast.pattern, str | None]]:
-    """The parts of a class pattern with the attributes that they are given; the whole object for no name."""
-    named = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
-    return [*zip(pattern.patterns, positional, strict=True), *named]
 
 
 def _positional(it: Interpreter, wanted: Value, count: int) -> list[str | None]:
     """The names of attributes that the parts without a name stand for."""
     if isinstance(wanted, Class):
-        fields = [name for c in reversed(it.project.lineage(wanted.entry)[0]) for name in c.fields]
+        fields: list[str | None] = [name for c in reversed(it.project.lineage(wanted.entry)[0]) for name in c.fields]
         return [*fields, *[""] * count][:count]
     return [None if isinstance(wanted, External) and wanted.name.startswith(_BUILTINS) else ""] * count
 
 
 def _named(it: Interpreter, value: Value, name: str, state: State) -> Value:
-    return attributes.named(it, value, name, state) if name else UNKNOWN
+    return attributes.get(it, value, name, state) if name else UNKNOWN
 
 
 def _as_one(value: Value, wanted: Value) -> Value:
@@ -292,12 +293,11 @@ def _is_plain(value: Value, name: str) -> bool | None:
         return False if value == NONE else None
     if isinstance(value, Const):
         return isinstance(value.value, getattr(builtins, name))
-    kinds = {Size: "int", Shape: "tuple", Dict: "dict"}
     if isinstance(value, Sequence) and value.kind in ("list", "tuple", "set"):
         return value.kind == name
-    if type(value) in kinds:
-        return True if kinds[type(value)] == name else None
-    return True if isinstance(value, Static) and value.of == name else None
+    known = "tuple" if isinstance(value, Shape) else "dict" if isinstance(value, Dict) else ""
+    known = "int" if isinstance(value, Size) and value.dim is not None else known
+    return True if name == (value.of if isinstance(value, Static) else known) else None
 
 
 _HANDLERS: dict[type[ast.pattern], Handler] = {

@@ -428,13 +428,11 @@ def _delete(it: Interpreter, node: ast.Delete, state: State) -> None:
 
 
 def _match(it: Interpreter, node: ast.Match, state: State) -> None:
-    it.expression(node.subject, state)
-    after: State | None = None
-    for case in node.cases:
-        inner = state.copy()
-        it.block(case.body, inner)
-        after = inner if after is None else join_states(after, inner)
-    state.become(state.copy() if after is None else join_states(state.copy(), after))
+    from exportlint.source import patterns
+
+    raises = [_raises(case.body) for case in node.cases]
+    decides = [_decides(case.body, state) for case in node.cases]
+    patterns.run(it, node, state, raises, decides)
 
 
 HANDLERS: dict[type[ast.AST], Handler] = {

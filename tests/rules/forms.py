@@ -70,6 +70,11 @@ def _called_twice(body: str, outcomes: tuple[str, str, str], *found: str, **part
     return form(body, outcomes, *found, proof="second call", **parts)
 
 
+def _cases(subject: str, *cases: str) -> str:
+    """A ``match`` of which the first case returns one thing, and what follows it another."""
+    return f"match {subject}:\n" + "".join(f"    case {case}:\n        return x * 2\n" for case in cases) + "return -x"
+
+
 TABLE = "if n not in {0}:\n    {0}[n] = torch.arange(n, device=x.device)\nreturn x + {0}[n][:, None]"
 FORMS = (
     form("a, b = sorted([x.sum(), x.mean()])\nreturn x * a + b", BREAKS, "EXP101"),
@@ -78,6 +83,21 @@ FORMS = (
     form("torch._assert(x.sum() > 0, 'no')\nreturn x * 2", BREAKS, "EXP101"),
     form("positive = bool(x.sum() > 0)\nreturn x * 2", ALONE, "EXP101 bool"),
     form("return x * 2 if bool(x.sum() > 0) else x", BREAKS, "EXP101"),
+    form(_cases("x.sum()", "0"), BREAKS, "EXP101"),
+    form(_cases("x.sum()", "None", "1 | 2"), BREAKS, "EXP101"),
+    form(_cases("(x.sum(), 1)", "(0, 1)"), BREAKS, "EXP101"),
+    form(_cases("x", "torch.Tensor() as t if t.sum() > 0"), BREAKS, "EXP101"),
+    form(_cases("x.dim()", "_ if x.sum() > 0"), BREAKS, "EXP101"),
+    form(_cases("x.mean().item()", "0.5"), BREAKS, "EXP102"),
+    form(_cases("x.shape[0]", "6"), SPECIALISES, "EXP301", **ROWS),
+    form(_cases("x.shape", "(6, _)"), SPECIALISES, "EXP301", **ROWS),
+    form(_cases("x.shape", "(_, 4)"), FINE, **ROWS),
+    form(_cases("x.sum() > 0", "True"), FINE),
+    form(_cases("x", "None", "torch.Tensor(ndim=3)", "[_, _]", "{'a': _}", "int()"), FINE),
+    form("t = x.sum()\nmatch x.dim():\n    case 1:\n        return x\n    case t:\n        pass\n"
+         "return x if t > 0 else -x", FINE),
+    form("match {'a': x}, [x, 1]:\n    case {'a': a, **rest}, [b, *more]:\n        return a + b if rest or more else x",
+         FINE),
     _on_devices("with torch.device('cpu'):\n    p = torch.arange(4)\nreturn x + p", ("unportable", "breaks", "breaks"),
                 "EXP201 context", "EXP402 untraced"),
     _on_devices("with x.device:\n    return x + torch.ones(4)", UNTRACED, "EXP402 untraced"),

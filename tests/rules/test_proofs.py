@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from cases import Case, cases
@@ -14,6 +15,9 @@ from forms import FORMS, Form
 
 from exportlint.rules import catalogue
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 CASES = cases()
 CHECKED = [case for case in CASES if case.proof == "check"]
 FIXED = {case.rule.code: case for case in CASES if case.like is not None and case.proof != "run"}
@@ -21,12 +25,19 @@ WORKERS = 2
 
 
 @pytest.fixture(scope="session")
-def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
-    """What torch made of each example, by its id; run in processes of their own, since torch can abort them."""
+def observed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[str]]]:
+    """What torch made of each example that a selected test asks for, by its id.
+
+    Examples run in processes of their own, since torch can abort them.
+    """
     folder = tmp_path_factory.mktemp("proofs")
+    asked = _asked(request.session.items)
     wanted = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES if c.proof != "check"]
     wanted += [{"id": f"{c.id} like bad", "source": c.source, "like": c.like} for c in FIXED.values()]
     wanted += [{"id": f"form {i}", "source": f.source, "proof": f.proof} for i, f in enumerate(FORMS)]
+    wanted = [job for job in wanted if job["id"] in asked]
     running = []
     for i in range(WORKERS):
         jobs = wanted[i::WORKERS]
@@ -36,11 +47,18 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, li
         with log.open("wb") as stream:
             process = subprocess.Popen([sys.executable, script, str(given), str(results)], cwd=folder, stderr=stream)
         running.append((process, results, log))
-    found = check(CHECKED, folder)
+    found = check([case for case in CHECKED if case.id in asked], folder)
     for process, results, log in running:
         assert process.wait(timeout=600) == 0, log.read_text(encoding="utf-8")[-3000:]
         found.update(json.loads(results.read_text(encoding="utf-8")))
     return found
+
+
+def _asked(items: Iterable[pytest.Item]) -> set[str]:
+    """The ids of what the tests among these look at."""
+    given = [i.callspec.params for i in items if isinstance(i, pytest.Function) and "observed" in i.fixturenames]
+    found = {p["case"].id for p in given if "case" in p} | {f"form {p['number']}" for p in given if "number" in p}
+    return found | {f"{FIXED[p['code']].id} like bad" for p in given if "code" in p}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id.replace(" ", "-"))
@@ -50,7 +68,7 @@ def test_outcomes_are_what_torch_does(case: Case, observed: dict[str, dict[str, 
     assert {mode: outcome for mode, (outcome, _) in seen.items()} == dict(case.wanted), seen
 
 
-@pytest.mark.parametrize(("number", "form"), enumerate(FORMS))
+@pytest.mark.parametrize(("number", "form"), list(enumerate(FORMS)))
 def test_further_forms_end_as_they_say(number: int, form: Form, observed: dict[str, dict[str, list[str]]]) -> None:
     seen = observed[f"form {number}"]
     assert "error" not in seen, seen

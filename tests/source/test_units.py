@@ -89,6 +89,8 @@ def severities(tmp_path: Path, text: str) -> list[tuple[str, str, str]]:
         ("return x if self.p or x.sum() > 0 else -x", "info"),
         ("return (-x if x.sum() > 0 else x) if self.p else x", "info"),
         ("return self.p or x if x.sum() > 0 else x", "error"),
+        ("match self.p:\n    case 2 if x.sum() > 0:\n        return x\nreturn -x", "info"),
+        ("match self.p:\n    case 2:\n        return x if x.sum() > 0 else -x\nreturn -x", "error"),
     ],
 )
 def test_an_error_is_claimed_only_of_what_the_line_surely_runs(tmp_path: Path, body: str, severity: str) -> None:

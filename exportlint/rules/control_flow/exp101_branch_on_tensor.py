@@ -1,8 +1,8 @@
 """# branch-on-tensor (EXP101)
 
 ## What it does
-Reports Python control flow (`if`, `while`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a tensor
-for its truth value, and what asks for it behind the scenes: `bool()`, `sorted()`, `torch._assert`.
+Reports Python control flow (`if`, `while`, `case`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a
+tensor for its truth value, and what asks for it behind the scenes: `bool()`, `sorted()`, `torch._assert`.
 
 ## Why it matters
 While a model is captured, tensors have no values, so there is nothing to decide on: the capture fails. It fails for
@@ -40,6 +40,8 @@ def match(event: Asked) -> Iterator[Match]:
         # A truth that decides nothing is a problem of its own only where tensors have no values at all.
         alone = event.by == "bool()" and event.site.text.startswith("bool(")
         yield Match(event.site, f"`{event.site.text}` asks {what} for its truth", "bool" if alone else "")
+    elif event.by == "case":
+        yield Match(event.site, f"`{event.text}` is decided by {what}")
     else:
         yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}")
 

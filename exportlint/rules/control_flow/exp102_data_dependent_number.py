@@ -69,7 +69,7 @@ def _asked(event: Asked) -> Iterator[Match]:
     number = _number(event.value)
     if number is not None:
         variant = "assert" if event.by == "assert" else ""
-        yield Match(event.site, f"`{event.site.text}` is decided by {_origin(number)}", variant)
+        yield Match(event.site, f"`{event.text}` is decided by {_origin(number)}", variant)
 
 
 def _converted(event: Converted) -> Iterator[Match]:

@@ -151,13 +151,13 @@ def _asked(event: Asked) -> Iterator[Match]:
     value = event.value
     size = value.of if isinstance(value, Truth) else None
     if isinstance(size, Size) and size.dynamic is True and size.example in (0, 1):
-        text = f"`{event.site.text}` is decided by a dimension that is {size.example} in the example"
+        text = f"`{event.text}` is decided by a dimension that is {size.example} in the example"
         yield Match(event.site, text, "example of one")
     elif isinstance(value, Truth) and value.equality and _is_configured(value, event.validates):
-        text = f"`{event.site.text}` holds for one size, so the dimension is a constant after an export with that size"
+        text = f"`{event.text}` holds for one size, so the dimension is a constant after an export with that size"
         yield Match(event.site, text, "configured", "Leave the dimension static, or compute what depends on its size.")
     elif not event.validates and example_decides(value):
-        text = f"`{event.site.text}` is decided by a dynamic size, and the program keeps the example's side of it"
+        text = f"`{event.text}` is decided by a dynamic size, and the program keeps the example's side of it"
         yield Match(event.site, text)
 
 
