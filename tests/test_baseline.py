@@ -42,7 +42,7 @@ def test_known_findings_stay_quiet_while_lines_move(run, tmp_path: Path) -> None
     assert (made.exit_code, made.stderr) == (0, "baseline: 3 findings written to known.json\n")
     assert known(tmp_path) == {"a.py": 2, "b.py": 1}
     quiet = run(a="# one\n\n" + TWO)
-    assert (quiet.exit_code, quiet.stderr) == (0, "baseline: 3 known findings, 0 are gone\n")
+    assert (quiet.exit_code, quiet.stderr) == (0, "baseline: 3 known findings, 0 gone\n")
     assert quiet.stdout == "2 files checked, no findings\n"
 
 
@@ -53,7 +53,7 @@ def test_one_more_of_the_same_is_new_and_so_is_a_changed_line(run) -> None:
     assert more.stdout.endswith("1 file checked, 1 error\n")
     changed = run(a=ONE.replace("x.sum() > 0", "x.sum() > 1"))
     assert changed.exit_code == 1
-    assert changed.stderr == "baseline: 0 known findings, 1 are gone (take them out with --update-baseline)\n"
+    assert changed.stderr == "baseline: 0 known findings, 1 gone (take them out with --update-baseline)\n"
 
 
 def test_an_update_takes_out_what_is_gone_and_takes_nothing_in(run, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_paths_are_relative_to_the_baseline(run, tmp_path: Path, monkeypatch: py
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     result = CliRunner().invoke(check, ["../a.py", "--baseline", "../known.json"])
-    assert (result.exit_code, result.stderr) == (0, "baseline: 1 known findings, 0 are gone\n")
+    assert (result.exit_code, result.stderr) == (0, "baseline: 1 known finding, 0 gone\n")
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,14 @@ def test_an_update_needs_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(check, ["--update-baseline"])
     assert (result.exit_code, result.stderr) == (2, "error: --update-baseline needs --baseline FILE\n")
+
+
+def test_advice_that_is_not_shown_is_not_known(run, tmp_path: Path) -> None:
+    counter = example("def forward(self, x):\n    self.calls += 1\n    return x * 2", init="self.calls = 0")
+    assert run("--update-baseline", a=counter).stderr == "baseline: 0 findings written to known.json\n"
+    assert run().stdout == "1 file checked, no findings (1 info hidden, see --show-info)\n"
+    (tmp_path / "known.json").unlink()
+    assert run("--update-baseline", "--show-info").stderr == "baseline: 1 finding written to known.json\n"
+    (tmp_path / "known.json").unlink()
+    assert run("--update-baseline", "--fail-level", "info").stderr == "baseline: 1 finding written to known.json\n"
+    assert run("--fail-level", "info").exit_code == 0

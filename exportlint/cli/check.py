@@ -81,14 +81,21 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])
     if given["baseline"] is not None:
-        found = _new_to_baseline(found, checked, excerpts, given["baseline"], given["update_baseline"])
-    shown = [p for p in found if p.severity != "info" or settings.of_file(p.path).show_info]
+        parts: tuple[list[Prediction], list[Prediction]] = ([], [])  # what matters, and what nobody asked for
+        for p in found:
+            parts[_is_hidden(p, settings) and not settings.of_file(p.path).fails("info")].append(p)
+        found = _new_to_baseline(parts[0], checked, excerpts, given["baseline"], given["update_baseline"]) + parts[1]
+    shown = [p for p in found if not _is_hidden(p, settings)]
     if given["add_ignores"]:
         return _add_ignores(shown)
     _print(found, shown, checked, excerpts, given)
     if any(left_out.is_unread for left_out in checked.unanalysed):
         return 2
     return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _is_hidden(prediction: Prediction, settings: Resolver) -> bool:
+    return prediction.severity == "info" and not settings.of_file(prediction.path).show_info
 
 
 def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> tuple[Path, ...]:
@@ -162,12 +169,13 @@ def _new_to_baseline(
 ) -> list[Prediction]:
     """The findings that the baseline does not know; what became of the others is told, and written where asked."""
     from exportlint.baseline import Baseline, read
+    from exportlint.text import counted
 
     if update and not file.exists():
         made = Baseline(file)
         made.add(found, excerpts)
         made.write()
-        click.echo(f"baseline: {made.known.total()} findings written to {file}", err=True)
+        click.echo(f"baseline: {counted(made.known.total(), 'finding')} written to {file}", err=True)
         return []
     known = read(file)
     new, there = known.new(found, excerpts)
@@ -176,7 +184,7 @@ def _new_to_baseline(
         known.known -= gone
         known.write()
     more = "" if update or not gone else " (take them out with --update-baseline)"
-    click.echo(f"baseline: {there.total()} known findings, {gone.total()} are gone{more}", err=True)
+    click.echo(f"baseline: {counted(there.total(), 'known finding')}, {gone.total()} gone{more}", err=True)
     return new
 
 
