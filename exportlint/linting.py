@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.discovery import discover
 from exportlint.selection import Layer, known
 from exportlint.settings import NAMES, Resolver, Settings, release
-from exportlint.source.engine import Linted, Options, examine, examine_text
+from exportlint.source.engine import Linted, Options, examine_files, examine_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -129,7 +129,7 @@ def check_files(
     for path in files:
         groups[options_of(resolver.of_file(path))].append(path)
     named = [path for path in asked if path.is_file()]
-    return selected([examine(group, options, effort, named) for options, group in groups.items()], resolver)
+    return selected([examine_files(group, options, effort, named) for options, group in groups.items()], resolver)
 
 
 def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:

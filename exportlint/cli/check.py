@@ -58,7 +58,7 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
     try:
         status = _run(paths or (Path(),), resolver(given), **given)
     except OSError as error:
-        _fail(f"{error.filename or given['output_file'] or 'error'}: {error.strerror or error}")
+        _fail(f"{error.filename or given['output_file'] or 'standard output'}: {error.strerror or error}")
     except (MissingPathError, ConfigError, ValueError) as error:
         _fail(str(error))
     sys.exit(0 if given["exit_zero"] else status)

@@ -49,11 +49,12 @@ def as_line(left_out: Unanalysed) -> str:
 
 
 def closing(results: Results) -> str:
-    """The last line: how many files were checked, what was found in them, and how many findings are not shown."""
+    """The last line: how many files were checked, what was found in them, what is not shown and what is not known."""
     counts = Counter(p.severity for p in results.shown)
     found = ", ".join(_counted(counts[s], s) for s in SEVERITIES if counts[s])
     more = f" ({results.hidden} info hidden, see --show-info)" if results.hidden else ""
-    return f"{counted(results.files, 'file')} checked, {found or 'no findings'}{more}"
+    unknown = f", {len(results.unanalysed)} not analysed" if results.unanalysed else ""
+    return f"{counted(results.files, 'file')} checked, {found or 'no findings'}{more}{unknown}"
 
 
 def _counted(number: int, severity: Severity) -> str:

@@ -168,7 +168,14 @@ def examine(
     Raises:
         MissingPathError: When a path does not exist.
     """
-    return _Run(options, effort or Effort(), discover(paths), frozenset(map(os.path.realpath, asked))).all()
+    return examine_files(discover(paths), options, effort, asked)
+
+
+def examine_files(
+    files: Iterable[Path], options: Options, effort: Effort | None = None, asked: Iterable[Path] = ()
+) -> Linted:
+    """The same of files that were found before; of one that is gone since, it is told that it was not analysed."""
+    return _Run(options, effort or Effort(), tuple(files), frozenset(map(os.path.realpath, asked))).all()
 
 
 @dataclass(slots=True, eq=False)

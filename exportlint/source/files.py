@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+TOO_DEEP = "its code is nested too deeply"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -32,6 +33,10 @@ class UnreadableError(Exception):
 
 class InaccessibleError(UnreadableError):
     """A file that cannot be opened or read; nothing is known of what it holds."""
+
+
+class TooDeepError(UnreadableError):
+    """A file that is nested too deeply for the parser here; another Python may well import it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.source.files import SourceFile, UnreadableError, holding, read
+from exportlint.source.files import TOO_DEEP, SourceFile, TooDeepError, UnreadableError, holding, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,14 +134,16 @@ def index(path: Path, name: str, data: bytes | None = None) -> ModuleIndex:
     module = ModuleIndex(source, name)
     try:
         tree = _parsed(source.text)
+        for statement in _top_level(tree.body):
+            _add(module, statement)
+        module.all_classes = sorted(_classes(module, tree.body), key=lambda c: c.extent.first)
     except SyntaxError as error:
         message = error.msg or "invalid syntax"
         raise UnreadableError(message, error.lineno or 1, error.offset or 1, source.digest) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise UnreadableError(str(error) or type(error).__name__, digest=source.digest) from error
-    for statement in _top_level(tree.body):
-        _add(module, statement)
-    module.all_classes = sorted(_classes(module, tree.body), key=lambda c: c.extent.first)
+    except ValueError as error:
+        raise UnreadableError(str(error), digest=source.digest) from error
+    except (RecursionError, MemoryError) as error:
+        raise TooDeepError(TOO_DEEP, digest=source.digest) from error
     return module
 
 

@@ -15,7 +15,7 @@ import msgspec
 from exportlint.rules import catalogue
 from exportlint.source import entries
 from exportlint.source.events import Called
-from exportlint.source.files import InaccessibleError, UnreadableError
+from exportlint.source.files import TOO_DEEP, InaccessibleError, TooDeepError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
@@ -127,6 +127,8 @@ class Analyst:
         self.project.begin()
         try:
             unit = self._unit(self.project.module(path))
+        except TooDeepError as error:
+            unit = Unit(left_out=[("", str(error))])
         except InaccessibleError as error:
             unit = Unit(left_out=[("", f"{NOT_READ}: {error}")])
         except UnreadableError as error:
@@ -264,5 +266,5 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, BudgetError):
         return "it takes more steps than the analysis may"
     if isinstance(error, RecursionError):
-        return "its code is nested too deeply"
+        return TOO_DEEP
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:120]

@@ -1,0 +1,215 @@
+"""``exportlint check`` on what nobody wants to have: huge, deep, unreadable and vanishing files, and rude ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from commands import exportlint, wait_until
+
+from exportlint.cli.check import check
+from exportlint.linting import check_files, resolver_of
+from exportlint.rules.examples import example
+from exportlint.source import files
+
+BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+NET = """import torch
+from torch import nn
+class Net(nn.Module):
+    def forward(self, x):
+        {}
+        return x
+"""
+ELIF = "if x.dim() == 0:\n            x = x\n" + "".join(
+    f"        elif x.dim() == {i}:\n            x = x + {i}\n" for i in range(1, 500)
+)
+DEEP = {
+    "parentheses": NET.format("x = " + "(" * 150 + "x" + ")" * 150),
+    "brackets": NET.format("y = " + "[" * 90 + "1" + "]" * 90),
+    "blocks": "".join(" " * i + "if True:\n" for i in range(90)) + " " * 90 + "x = 1\n",
+    "functions": "".join(" " * i + "def f():\n" for i in range(90)) + " " * 90 + "x = 1\n",
+    "sums": NET.format("x = " + " + ".join(["x"] * 1000)),
+    "attributes": NET.format("y = x" + ".y" * 2000),
+    "branches": NET.format(ELIF),
+    "lambdas": "f = " + "lambda: " * 500 + "1\n",
+    "negations": NET.format("y = " + "not " * 1000 + "x"),
+    "strings": "y = (" + '"a"\n' * 20000 + ")\n",
+}
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(check, [*arguments, "--output-format", "concise", "--no-cache"])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_what_python_imports_is_no_invalid_syntax_however_deep(name: str) -> None:
+    file = Path("deep.py")
+    file.write_text(DEEP[name])
+    assert importlib.util.spec_from_file_location("deep", file).loader.get_code("deep") is not None
+    Path("other.py").write_text(BRANCH)
+    result = run(".")
+    assert result.exit_code == 1
+    assert "EXP001" not in result.stdout
+    assert "other.py:7:21: error: EXP101" in result.stdout
+    known = {"", "deep.py: class Net was not analysed: its code is nested too deeply\n"}
+    assert result.stderr in known
+
+
+def test_what_is_too_deep_for_this_python_is_told_not_judged() -> None:
+    Path("deep.py").write_text("x = " + " + ".join(["1"] * 50_000) + "\n")
+    Path("uses.py").write_text(BRANCH.replace("import torch", "import torch\nfrom deep import x as y", 1))
+    result = run(".")
+    assert result.stderr == "deep.py: the file was not analysed: its code is nested too deeply\n"
+    assert result.stdout.startswith("uses.py:8:21: error: EXP101")
+    assert result.stdout.endswith("2 files checked, 1 error, 1 not analysed\n")
+
+
+def test_a_generated_file_of_50000_lines_is_linted_in_time() -> None:
+    table = "".join(f"    'key{i}': ({i}, 'text', [1, 2, {i}]),\n" for i in range(40_000))
+    functions = "".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n\n" for i in range(2_000))
+    Path("generated.py").write_text(BRANCH + f"\n\nTABLE = {{\n{table}}}\n\n\n{functions}")
+    assert len(Path("generated.py").read_bytes().splitlines()) > 50_000
+    begun = time.process_time()
+    result = run("generated.py")
+    assert "EXP101" in result.stdout
+    assert result.stderr == ""
+    assert time.process_time() - begun < 60  # a few seconds, unless something is quadratic
+
+
+def test_a_class_of_thousands_of_lines_is_linted_in_time() -> None:
+    body = "\n        ".join(f"x = x * {i} + 1" for i in range(5_000))
+    Path("long.py").write_text(NET.format(body + "\n        x = x if x.sum() > 0 else -x"))
+    begun = time.process_time()
+    result = run("long.py")
+    assert "EXP101" in result.stdout
+    assert time.process_time() - begun < 60
+
+
+def test_a_file_that_cannot_be_read_is_status_2_and_the_others_are_linted(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.content
+
+    def refusing(path: str | Path) -> bytes:
+        if Path(path).name == "secret.py":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(files, "content", refusing)
+    for name in ("secret.py", "open.py"):
+        Path(name).write_text(BRANCH)
+    result = run(".")
+    assert result.exit_code == 2
+    assert "open.py:7:21: error: EXP101" in result.stdout
+    assert result.stderr == "secret.py: the file was not analysed: it cannot be read: Permission denied\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_rights_is_status_2() -> None:
+    Path("secret.py").write_text(BRANCH)
+    Path("secret.py").chmod(0)
+    assert run("secret.py").exit_code == 2
+
+
+def test_a_file_that_vanishes_after_it_was_found() -> None:
+    Path("gone.py").write_text(BRANCH)
+    gone, resolver = Path("gone.py"), resolver_of()
+    gone.unlink()
+    checked = check_files([gone], resolver)
+    assert checked.predictions == ()
+    (told,) = checked.unanalysed
+    assert told.is_unread
+    assert "No such file or directory" in told.reason
+
+
+def test_a_file_that_changes_while_it_is_read_is_one_or_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.content
+
+    def changing(path: str | Path) -> bytes:
+        data = real(path)
+        Path(path).write_text("x = 1\n")
+        return data
+
+    Path("model.py").write_text(BRANCH)
+    monkeypatch.setattr(files, "content", changing)
+    for name in ("full", "sarif", "gitlab", "json"):
+        Path("model.py").write_text(BRANCH)
+        result = CliRunner().invoke(check, ["model.py", "--output-format", name, "--no-cache"])
+        assert result.exit_code in (0, 1)
+        assert result.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("name", ["full", "json"])
+def test_a_full_disk_behind_standard_output_is_one_line(name: str) -> None:
+    Path("model.py").write_text(BRANCH)
+    command = [sys.executable, "-m", "exportlint", "check", "model.py", "--output-format", name]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == "error: standard output: No space left on device\n"
+
+
+def test_a_reader_that_leaves_ends_the_run_quietly() -> None:
+    Path("model.py").write_text(
+        example("def forward(self, x):\n" + "    x = x if x.sum() > 0 else -x\n" * 2000 + "    return x")
+    )
+    command = f"{sys.executable} -m exportlint check model.py | head -1"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith("error: EXP101")
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_is_one_line_and_status_130(jobs: str) -> None:
+    for i in range(150):
+        body = "\n        ".join(f"x = x * {i} + {j}" for j in range(2_000))
+        Path(f"long{i}.py").write_text(NET.format(body))
+    command = [sys.executable, "-m", "exportlint", "check", "--no-cache", "--jobs", jobs]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    process = psutil.Process(running.pid)
+
+    def spent() -> float:
+        return sum(each.cpu_times().user for each in (process, *process.children(recursive=True)))
+
+    wait_until(lambda: spent() > 1.2, 60, "the work did not begin")  # to begin takes half a second
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: every process of the run hears it
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert err == "exportlint: interrupted\n"
+
+
+def test_two_runs_at_once_find_what_one_finds() -> None:
+    for i in range(12):
+        Path(f"model{i}.py").write_text(BRANCH)
+    command = [sys.executable, "-m", "exportlint", "check", "--output-format", "concise"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [(*process.communicate(timeout=100), process.returncode) for process in running]
+    assert len(set(ended)) == 1
+    assert ended[0][0].count("EXP101") == 12
+    assert (ended[0][1], ended[0][2]) == ("", 1)
+    assert exportlint("check", "--output-format", "concise").out == ended[0][0]
+
+
+def test_two_runs_that_write_comments_at_once_leave_whole_files() -> None:
+    for i in range(12):
+        Path(f"model{i}.py").write_text(BRANCH)
+    command = [sys.executable, "-m", "exportlint", "check", "--add-ignores", "--no-cache"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    assert all(process.communicate(timeout=100)[1] == b"" for process in running)
+    wanted = BRANCH.replace("else -x", "else -x  # exportlint: ignore[EXP101]")
+    assert {file.read_text() for file in Path().glob("model*.py")} == {wanted}
+    assert not list(Path().glob(".exportlint-*.tmp"))
