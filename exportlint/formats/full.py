@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from exportlint.formats.wording import closing, coloured, place, plain
-from exportlint.text import visible
+from exportlint.formats.wording import closing, coloured, place, plain, shown_path
+from exportlint.text import counted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _BEFORE = 1  # lines shown above the first of a finding
 _MOST = 6  # lines shown of one finding
+_CALLS = 6  # calls shown that lead to a finding
 _WIDEST = 160  # columns shown of a line
 
 
@@ -30,8 +31,22 @@ def _paragraph(p: Prediction, results: Results) -> str:
     numbers = len(str(min(p.range.end_line, p.range.line + _MOST - 1)))
     lines = [head, f"{' ' * numbers}{coloured('-->', 'place', results)} {place(p)}"]
     lines += _excerpt(p, results, numbers)
+    lines += _calls(p, results)
     lines += [f"{coloured('help', 'help', results)}: {plain(p.rewrite)}", ""]
     return "\n".join(lines)
+
+
+def _calls(p: Prediction, results: Results) -> Iterator[str]:
+    """The calls that lead to a finding, those in the middle left out where they are many."""
+    if not p.calls:
+        return
+    yield f"{coloured('reached', 'help', results)} by"
+    calls = list(p.calls)
+    for file, line in calls[:_CALLS]:
+        text = _shown(results.excerpts.line(file, line).strip())
+        yield f"  {coloured(f'{shown_path(file)}:{line}', 'place', results)}: {text}".rstrip(": ")
+    if len(calls) > _CALLS:
+        yield f"  ... and {counted(len(calls) - _CALLS, 'more call')}"
 
 
 def _excerpt(p: Prediction, results: Results, width: int) -> Iterator[str]:

@@ -11,9 +11,12 @@ from exportlint._version import __version__
 from exportlint.findings import severity
 from exportlint.fingerprints import fingerprints
 from exportlint.formats.wording import as_line, path_of, words
+from exportlint.places import display_path
 from exportlint.rules import catalogue
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from exportlint.formats import Results
     from exportlint.rules.base import Rule
     from exportlint.source.engine import Prediction
@@ -69,7 +72,7 @@ def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str
     if line:
         text = line.encode("utf-8", "backslashreplace").decode()
         where["contextRegion"] = {"startLine": place.line, "endLine": place.line, "snippet": {"text": text}}
-    return {
+    found: dict[str, Any] = {
         "ruleId": p.rule.code,
         "ruleIndex": number,
         "level": _LEVELS[p.severity],
@@ -78,3 +81,13 @@ def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str
         "partialFingerprints": {"primaryLocationLineHash": mark},
         "properties": {"outcomes": dict(p.outcomes), "variant": p.variant},
     }
+    if p.calls:
+        steps = [*(_call(file, line, results) for file, line in p.calls), {"location": {"physicalLocation": where}}]
+        found["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
+    return found
+
+
+def _call(file: Path, line: int, results: Results) -> dict[str, Any]:
+    text = results.excerpts.line(file, line).strip().encode("utf-8", "backslashreplace").decode()
+    place = {"artifactLocation": {"uri": quote(os.fsencode(display_path(str(file))))}, "region": {"startLine": line}}
+    return {"location": {"physicalLocation": place, "message": {"text": text or "a call"}}}

@@ -10,6 +10,8 @@ from exportlint.places import display_path
 from exportlint.text import counted, one_line, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from exportlint.findings import Severity
     from exportlint.formats import Results
     from exportlint.source.engine import Prediction, Unanalysed
@@ -24,7 +26,12 @@ def path_of(prediction: Prediction) -> str:
 
 def file_of(prediction: Prediction) -> str:
     """The same in one line, for readers."""
-    return visible(path_of(prediction)).replace("\n", r"\n")
+    return shown_path(prediction.path)
+
+
+def shown_path(path: Path) -> str:
+    """The path of any file in one line, for readers."""
+    return visible(display_path(str(path))).replace("\n", r"\n")
 
 
 def place(prediction: Prediction) -> str:

@@ -142,7 +142,7 @@ def apply(it: Interpreter, node: ast.Call, callee: Value, given: Arguments, stat
 def _function(it: Interpreter, node: ast.Call, callee: Function, given: Arguments, state: State) -> Value:
     if callee.entry is not None and f"{callee.entry.module.name}.{callee.entry.name}" in it.project.predicates:
         return Const(True)
-    result = it.invoke(callee, given, state)
+    result = it.invoke(callee, given, state, it.site(node, state))
     if callee.entry is not None and any(d in _CACHES for d in callee.entry.decorators):
         _called(it, node, "functools.lru_cache", None, given, result, state)
     return result
@@ -163,7 +163,7 @@ def _instance(it: Interpreter, node: ast.Call, callee: Instance, given: Argument
         known = next((o for o in outside if o in facts().modules), None)
         return UNKNOWN if known is None else torch_module(it, node, TorchModule(known), given, state)
     function = it.function(entry, callee)
-    return it.invoke(function, given, state) if isinstance(function, Function) else UNKNOWN
+    return it.invoke(function, given, state, it.site(node, state)) if isinstance(function, Function) else UNKNOWN
 
 
 def torch_module(it: Interpreter, node: ast.Call, callee: TorchModule, given: Arguments, state: State) -> Value:

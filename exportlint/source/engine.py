@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exportlint.findings import SEVERITIES, severity
@@ -20,7 +21,6 @@ from exportlint.source.work import Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Rule
@@ -71,6 +71,7 @@ class Prediction:
         severity: The worst over the modes that were asked for; ``info`` for a variant that is advice.
         outcomes: What happens in each capture mode.
         variant: Name of the rule's variant; empty for its main form.
+        calls: Calls through which a model's ``forward`` gets there, outermost first: file and line.
     """
 
     rule: Rule
@@ -81,6 +82,7 @@ class Prediction:
     severity: Severity
     outcomes: Outcomes
     variant: str = ""
+    calls: tuple[tuple[Path, int], ...] = ()
 
     @property
     def key(self) -> tuple[str, int, int, str, str]:
@@ -283,6 +285,7 @@ class _Run:
             severity=worst,
             outcomes=outcomes,
             variant=heard.variant,
+            calls=tuple((Path(file), line) for file, line in heard.calls),
         )
 
     def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:

@@ -66,6 +66,7 @@ class Interpreter:
         project: Where names are resolved.
         listener: Called with each event while events are recorded.
         steps: How many expressions may still be evaluated.
+        calls: Where each function that is being run was called, outermost first; ``None`` where no call is written.
         optional: Inside of how many parts of a line that nothing says are evaluated, such as what follows an ``and``.
     """
 
@@ -75,6 +76,7 @@ class Interpreter:
     silent: int = 0
     optional: int = 0
     stack: list[ast.AST] = field(default_factory=list)
+    calls: list[Site | None] = field(default_factory=list)
     attributes: dict[int, dict[str, Value]] = field(default_factory=dict)
     sites: dict[int, dict[str, Site]] = field(default_factory=dict)
     instances: dict[tuple[int, int], Instance] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Interpreter:
         """Begin anew with another class; what is known of definitions stays."""
         self.steps, self.silent, self.optional = _STEPS, 0, 0
         self.stack.clear()
+        self.calls.clear()
         self.constructing.clear()
         self.memo.clear()
         self.containers.clear()
@@ -187,8 +190,8 @@ class Interpreter:
             return Function(value.node, value.closure, value.owner, plain.entry)
         return value if isinstance(value, External) else plain
 
-    def invoke(self, function: Function, arguments: Arguments, state: State) -> Value:
-        """The result of a call; changes of the heap are carried back into the state."""
+    def invoke(self, function: Function, arguments: Arguments, state: State, at: Site | None = None) -> Value:
+        """The result of a call, written at a place or nowhere; changes of the heap are carried back into the state."""
         node = function.node
         if node in self.stack:
             return NOTHING  # what a recursion adds to the result is what the other paths return
@@ -205,11 +208,13 @@ class Interpreter:
         inner = State(frame, dict(closure.variables), state.heap)
         bind(self, function, arguments, inner)
         self.stack.append(node)
+        self.calls.append(at)
         optional, self.optional = self.optional, 0
         try:
             result = self._run(node, inner)
         finally:
             self.stack.pop()
+            self.calls.pop()
             self.optional = optional
         state.heap = inner.heap
         if arguments.key is not None:

@@ -55,6 +55,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
         guess: Whether it rests on a guess at which dimensions vary.
         sure: Whether the code is surely run when the model is exported.
         of_case: Whether it is run by a model case.
+        calls: The calls that lead there, outermost first: real path and line.
     """
 
     code: str
@@ -65,6 +66,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
     guess: bool
     sure: bool
     of_case: bool
+    calls: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> tuple[str, str, Range]:
@@ -213,6 +215,7 @@ def _heard(rule: Rule, match: Match, it: Interpreter) -> Heard:
         match.guess,
         it.of_case or not it.optional,
         it.of_case,
+        tuple((os.fspath(at.source.path), at.line) for at in it.calls if at is not None),
     )
 
 

@@ -199,3 +199,56 @@ def test_what_is_not_unicode_can_be_written(tmp_path: Path) -> None:
     for name in FORMATS:
         odd = [type(p)(**{f: getattr(p, f) for f in p.__slots__} | {"message": "\udcff"}) for p in found.shown]
         assert render(name, Results(shown=tuple(odd), files=1)).encode()
+
+
+HELPED = """import torch
+from torch import nn
+from helper import scaled
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return scaled(x)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor):
+        return self.inner(x)
+"""
+HELPER = "def scaled(x):\n    return x if x.sum() > 0 else -x\n"
+
+
+def test_calls_that_lead_to_a_finding_are_told(tmp_path: Path) -> None:
+    results(tmp_path, helper=HELPER, net=HELPED)
+    (found,) = [p for p in results(tmp_path, helper=HELPER).shown if p.path.name == "helper.py"]
+    shown = Results(shown=(found,), files=1)
+    text = render("full", shown)
+    lines = text.splitlines()
+    start = lines.index("reached by")
+    calls = [(file.name, line) for file, line in found.calls]
+    assert calls[-1] == ("net.py", 7)
+    assert lines[start + len(calls)] == "  net.py:7: return scaled(x)"
+    assert lines[start + len(calls) + 1].startswith("help: ")
+    log = json.loads(render("sarif", shown))
+    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    (flow,) = log["runs"][0]["results"][0]["codeFlows"][0]["threadFlows"]
+    lines_of = [step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["locations"]]
+    assert lines_of == [*(line for _, line in calls), 2]
+    assert all(
+        "codeFlows" not in r
+        for r in json.loads(render("sarif", results(tmp_path, a=BRANCH)))["runs"][0]["results"]
+        if r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a.py"
+    )
+    assert "calls" not in json.loads(render("json", shown))[0]
+
+
+def test_of_many_calls_some_are_shown(tmp_path: Path) -> None:
+    steps = "".join(f"def f{i}(x):\n    return f{i + 1}(x)\n" for i in range(9))
+    text = BRANCH.replace("import torch", f"import torch\n{steps}def f9(x):\n    return x if x.sum() > 0 else -x\n", 1)
+    text = text.replace("return x if x.sum() > 0 else -x\n\n\ndef build", "return f0(x)\n\n\ndef build")
+    (found,) = results(tmp_path, chain=text).shown
+    assert len(found.calls) == 10
+    lines = render("full", Results(shown=(found,), files=1)).splitlines()
+    assert lines[lines.index("reached by") + 7] == "  ... and 4 more calls"
