@@ -88,7 +88,7 @@ MANNERS = (
         "Codes, beginnings of codes, names, families and `ALL`. The more exact selector wins.",
     ),
     Manner("A misspelt rule", "ruff check --select F4O1", ("exportlint check --select branch-on-tenser",)),
-    Manner("A rule explained", "ruff rule F401", ("exportlint rule branch-on-tensor",)),
+    Manner("A rule explained", "ruff rule F401", ("exportlint rule unused-ignore",)),
     Manner(
         "Exit status",
         "ruff check --exit-zero",
