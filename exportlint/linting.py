@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.discovery import discover
 from exportlint.selection import Layer, known
-from exportlint.settings import NAMES, Resolver, Settings, release
+from exportlint.settings import NAMES, Resolver, release
 from exportlint.source.engine import Linted, Options, examine_files, examine_text
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def check_files(
     """
     groups: dict[Options, list[Path]] = defaultdict(list)
     for path in files:
-        groups[options_of(resolver.of_file(path))].append(path)
+        groups[Options.of(resolver.of_file(path))].append(path)
     named = [path for path in asked if path.is_file()]
     return selected([examine_files(group, options, effort, named) for options, group in groups.items()], resolver)
 
@@ -138,20 +138,7 @@ def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:
     Raises:
         ConfigError: When a configuration means nothing.
     """
-    return selected([examine_text(path, data, options_of(resolver.of_file(path)))], resolver)
-
-
-def options_of(settings: Settings) -> Options:
-    """What these settings ask of the linter."""
-    return Options(
-        modes=settings.modes,
-        module_bases=frozenset(settings.module_bases),
-        tracing_predicates=frozenset(settings.tracing_predicates),
-        entry_points=frozenset(settings.entry_points),
-        tensor_types=frozenset(settings.tensor_types),
-        torch_version=settings.torch_version,
-        preview=settings.preview,
-    )
+    return selected([examine_text(path, data, Options.of(resolver.of_file(path)))], resolver)
 
 
 def selected(runs: Iterable[Linted], resolver: Resolver) -> Checked:

@@ -13,13 +13,15 @@ from exportlint.places import Place, display_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from exportlint.source.engine import Prediction
+    from exportlint.source.engine import Options, Prediction
 
 
 class Predictor:
     """Lints files once, however many cases run them."""
 
     def __init__(self) -> None:
+        self._options: Options | None = None
+        self._mistake: tuple[str, ...] = ()
         self._by_file: dict[str, tuple[Finding, ...]] = {}
         self._unanalysed: dict[str, tuple[str, ...]] = {}
         self._functions: dict[str, list[range]] = {}
@@ -45,21 +47,37 @@ class Predictor:
         return found
 
     def notes(self, files: Iterable[str]) -> tuple[str, ...]:
-        """What of the project's files among these the linter could not analyse."""
-        return tuple(words for file in files if not _is_library(Path(file)) for words in self._unanalysed.get(file, ()))
+        """What of the project's files among these the linter could not analyse; a mistake in its configuration."""
+        missed = (self._unanalysed.get(file, ()) for file in files if not _is_library(Path(file)))
+        return (*self._mistake, *(words for each in missed for words in each))
 
     def _lint(self, files: Iterable[str]) -> None:
-        from exportlint.source.engine import Options, examine
+        from exportlint.source.engine import examine
 
         new = [file for file in files if file not in self._by_file and Path(file).is_file()]
         self._by_file.update(dict.fromkeys(new, ()))
-        linted = examine([Path(file) for file in new], Options(whole_project=False))
+        linted = examine([Path(file) for file in new], self._asked())
         for skipped in linted.unanalysed:
             file = display_path(str(skipped.path))
             self._unanalysed[file] = (*self._unanalysed.get(file, ()), f"{file}: {skipped.words}")
         for prediction in linted.predictions:
             finding = as_finding(prediction)
             self._by_file[str(finding.file)] = (*self._by_file.get(str(finding.file), ()), finding)
+
+    def _asked(self) -> Options:
+        """What the project's configuration asks of the linter; what happens is judged for the torch that runs."""
+        from exportlint.config import ConfigError
+        from exportlint.settings import Resolver
+        from exportlint.source.engine import Options
+
+        if self._options is None:
+            plain = Options(whole_project=False)
+            try:
+                asked = Options.of(Resolver().of(Path.cwd()))
+                self._options = dataclasses.replace(asked, modes=plain.modes, torch_version=None, whole_project=False)
+            except ConfigError as error:
+                self._options, self._mistake = plain, (f"linted without the configuration, which is wrong: {error}",)
+        return self._options
 
     def _concerns(self, finding: Finding, file: str, ran: frozenset[int]) -> bool:
         line = finding.line or 0

@@ -76,6 +76,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if show_files:
         click.echo("".join(f"{file}\n" for file in files), nl=False)
         return 0
+    _tell_what_runs_show(settings)
     checked, excerpts = _linted(paths, files, settings, given)
     found = list(checked.predictions)
     if given["diff_base"] is not None:
@@ -143,6 +144,17 @@ def _add_ignores(found: list[Prediction]) -> int:
         click.echo(f"{place(p)}: {p.rule.code} cannot be silenced by a comment", err=True)
     click.echo(f"{counted(added.findings, 'finding')} silenced in {counted(added.files, 'file')}")
     return int(bool(added.left))
+
+
+def _tell_what_runs_show(settings: Resolver) -> None:
+    """That nothing is found of a rule which was asked for, and which source does not show, would mean nothing."""
+    from exportlint.cli.rule import predicted
+    from exportlint.rules import catalogue
+    from exportlint.selection import codes
+
+    for selector in (*(settings.layer.select or ()), *settings.layer.extend_select):
+        if not any(predicted(catalogue()[code]) for code in codes(selector)):
+            click.echo(f"{selector} is seen where a model is run (exportlint report, pytest), not in source", err=True)
 
 
 def _warn_of_empty(paths: Iterable[Path], files: tuple[Path, ...]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.rules.base import Rule
+    from exportlint.settings import Settings
     from exportlint.source.suppress import Comment
     from exportlint.source.units import Heard
 
@@ -56,6 +57,19 @@ class Options:
     torch_version: tuple[int, int] | None = None
     preview: bool = False
     whole_project: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings) -> Options:
+        """What the settings of a project ask of the linter."""
+        return cls(
+            modes=settings.modes,
+            module_bases=frozenset(settings.module_bases),
+            tracing_predicates=frozenset(settings.tracing_predicates),
+            entry_points=frozenset(settings.entry_points),
+            tensor_types=frozenset(settings.tensor_types),
+            torch_version=settings.torch_version,
+            preview=settings.preview,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,3 +210,12 @@ def test_settings_have_options(run) -> None:
     power = NET.format(body="        return pow(x, 2)")
     assert run(power, "--mode", "compile").exit_code == 1
     assert run(power, "--mode", "compile", "--torch-version", "2.14").exit_code == 0
+
+
+def test_a_rule_that_source_does_not_show_is_told(run) -> None:
+    result = run(CLEAN, "--select", "EXP002,EXP1,saving")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "EXP002 is seen where a model is run (exportlint report, pytest), not in source\n"
+        "saving is seen where a model is run (exportlint report, pytest), not in source\n"
+    )
