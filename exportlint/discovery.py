@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-    from exportlint.settings import Resolver, Settings
+    from exportlint.settings import Resolver
 
 _NAMES = frozenset(EXCLUDED)
 
@@ -53,7 +53,8 @@ def is_forced_out(path: Path, resolver: Resolver) -> bool:
     if not settings.force_exclude:
         return False
     absolute = _absolute(path)
-    tops = [place for place in absolute.parents if place == settings.root or (place / ".git").exists()]
+    roots = {settings.root, *(root for root, _ in settings.patterns)}
+    tops = [place for place in absolute.parents if place in roots or (place / ".git").exists()]
     top = tops[-1] if tops else absolute.parent
     walk, steps = _Walk(top, resolver), [p for p in (absolute, *absolute.parents) if p != top and top in p.parents]
     return any(walk.folder(step.parent).passes_over(step.name, folder=step != absolute) for step in steps)
@@ -85,7 +86,7 @@ class _Walk:
 
     top: Path
     resolver: Resolver
-    _specs: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
+    _specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec | None] = field(default_factory=dict)
     _ignores: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
     _repositories: dict[Path, Path | None] = field(default_factory=dict)
 
@@ -102,10 +103,8 @@ class _Walk:
     def folder(self, path: Path) -> _Folder:
         """What decides about the entries of a folder."""
         settings, absolute = self.resolver.of(path), _absolute(path)
-        spec = self._spec(settings)
-        excluding = (
-            ((_prefix(absolute, settings.root), spec),) if spec and absolute.is_relative_to(settings.root) else ()
-        )
+        specs = [(root, self._spec(root, patterns)) for root, patterns in settings.patterns]
+        excluding = tuple((_prefix(absolute, p), s) for p, s in specs if s is not None and absolute.is_relative_to(p))
         root = self._repository(absolute) if settings.respect_gitignore else None
         ignoring: list[tuple[str, GitIgnoreSpec]] = []
         for place in (absolute, *absolute.parents) if root is not None else ():
@@ -116,11 +115,10 @@ class _Walk:
                 break
         return _Folder(absolute, settings.exclude == EXCLUDED, excluding, tuple(ignoring))
 
-    def _spec(self, settings: Settings) -> GitIgnoreSpec | None:
-        if settings.root not in self._specs:
-            own = () if settings.exclude == EXCLUDED else settings.exclude
-            self._specs[settings.root] = _compiled((*own, *settings.extend_exclude), settings.root, self.top)
-        return self._specs[settings.root]
+    def _spec(self, root: Path, patterns: tuple[str, ...]) -> GitIgnoreSpec | None:
+        if (root, patterns) not in self._specs:
+            self._specs[root, patterns] = _compiled(patterns, root, self.top)
+        return self._specs[root, patterns]
 
     def _repository(self, folder: Path) -> Path | None:
         if folder not in self._repositories:

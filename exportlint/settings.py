@@ -51,6 +51,8 @@ class Settings:
         show_info: Whether findings of severity ``info`` are shown.
         preview: Whether rules are on that are not stable yet.
         origins: Where each of these was set, by its name.
+        patterns: What `exclude` and `extend_exclude` come to, but for the usual folders, by the folder that they are
+            relative to: that of the configuration file, and the working directory for those of the command line.
     """
 
     root: Path
@@ -70,6 +72,7 @@ class Settings:
     show_info: bool = False
     preview: bool = False
     origins: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
+    patterns: tuple[tuple[Path, tuple[str, ...]], ...] = ()
 
     @property
     def codes(self) -> frozenset[str]:
@@ -126,11 +129,17 @@ class Resolver:
             here = Path.cwd()
             if folder != here:
                 return self.of(here)
-            return self._made(here, config.in_file(self.file) if self.file and not self.isolated else None)
+            return self._made(here, self._named() if self.file and not self.isolated else None)
         table = config.in_folder(folder)
         if table is None and folder.parent != folder:
             return self.of(folder.parent)
         return self._made(folder if table else Path.cwd(), table)
+
+    def _named(self) -> Table:
+        table = config.in_file(self.file) if self.file is not None else None
+        if table is None:
+            raise ConfigError(f"{self.file} holds no table [tool.exportlint]")
+        return table
 
     def _made(self, root: Path, table: Table | None) -> Settings:
         found = Settings(root=root)
@@ -138,9 +147,12 @@ class Resolver:
             found = _under(found, each)
         said = [name for name in ("select", "extend_select", "ignore") if getattr(self.layer, name)]
         origins = found.origins | dict.fromkeys([*self.overrides, *said], COMMAND_LINE)
-        extended = found.extend_exclude + tuple(self.overrides.get("extend_exclude", ()))
-        values = self.overrides | {"extend_exclude": extended}
-        return replace(found, **values, layers=(*found.layers, self.layer), origins=origins)
+        own = () if "exclude" in self.overrides or found.exclude == EXCLUDED else found.exclude
+        given = tuple(self.overrides.get("extend_exclude", ()))
+        patterns = ((root, own + found.extend_exclude), (Path.cwd(), self.overrides.get("exclude", ()) + given))
+        values = self.overrides | {"extend_exclude": found.extend_exclude + given}
+        layers = (*found.layers, self.layer)
+        return replace(found, **values, layers=layers, origins=origins, patterns=tuple(p for p in patterns if p[1]))
 
 
 def _chain(table: Table | None) -> list[Table]:
@@ -287,4 +299,4 @@ READERS: dict[str, Callable[[Table, str], Any]] = {
     "show-info": _flag,
     "preview": _flag,
 }
-NAMES = tuple(f.name for f in fields(Settings) if f.name not in ("root", "layers", "origins"))
+NAMES = tuple(f.name for f in fields(Settings) if f.name not in ("root", "layers", "origins", "patterns"))

@@ -113,3 +113,25 @@ def test_links_in_circles_and_into_nothing_are_passed_over(tree: Path) -> None:
     assert found(tree) == ALL
     with pytest.raises(MissingPathError):
         found(tree, "loop.py")
+
+
+def test_patterns_of_the_command_line_are_relative_to_the_working_directory(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "exportlint.toml").write_text("extend-exclude = ['/a.py']\n")
+    (tree / "pkg" / "exportlint.toml").write_text("")
+    monkeypatch.chdir(tree / "pkg")
+    assert found(tree, "pkg", extend_exclude=["sub/c.py", "pkg/b.py"]) == ["pkg/b.py", "pkg/gen_pb2.py"]
+    monkeypatch.chdir(tree)
+    assert found(tree, extend_exclude=["pkg/b.py"]) == ["pkg/gen_pb2.py", "pkg/sub/c.py", *ALL[4:]]
+    assert found(tree, exclude=["pkg", "vendor", ".venv"]) == ["build/f.py"]
+    forced = found(tree, "pkg/b.py", "pkg/sub/c.py", extend_exclude=["pkg/b.py"], force_exclude=True)
+    assert forced == ["pkg/sub/c.py"]
+
+
+def test_folders_above_the_project_force_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "build" / ".hidden" / "project"
+    project.mkdir(parents=True)
+    (project / "a.py").write_text("x = 1\n")
+    monkeypatch.chdir(project)
+    assert found(project, "a.py", force_exclude=True) == ["a.py"]

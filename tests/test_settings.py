@@ -159,3 +159,11 @@ def test_settings_of_the_api() -> None:
     with pytest.raises(ValueError, match="'2' is no release of torch"):
         resolver_of(torch_version="2")
     assert release("2.13.0+cpu") == (2, 13)
+
+
+def test_a_named_file_without_a_table_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[tool.other]\n")
+    with pytest.raises(ConfigError) as caught:
+        resolver_of(config=file).of(tmp_path)
+    assert str(caught.value) == f"{file} holds no table [tool.exportlint]"
