@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from exportlint.source.calls import annotated
 from exportlint.source.events import Given
 from exportlint.source.facts import facts
+from exportlint.source.index import dotted
 from exportlint.source.parameters import Arguments, default
 from exportlint.source.sites import Site
 from exportlint.source.state import Frame, State
-from exportlint.source.tree import FunctionNode, children, given, is_none, keyword_only, parameters
+from exportlint.source.tree import FunctionNode, children, descendants, given, is_none, keyword_only, parameters
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
+    Closure,
     Const,
     Dict,
     External,
@@ -196,9 +198,23 @@ def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state:
             return join(value, NONE) if is_none(parameter.default) else value
     if isinstance(otherwise, (Tensor, Static)):
         return otherwise
-    if parameter.default is None and _used_as_tensor(it, parameter.name, node, state):
-        return Tensor("follows", fed=True)
-    return UNKNOWN
+    optional = is_none(parameter.default)
+    if parameter.default is not None and (not optional or _is_examined(parameter.name, node)):
+        return UNKNOWN
+    if not _used_as_tensor(it, parameter.name, node, state):
+        return UNKNOWN
+    found = Tensor("follows", fed=True)
+    return join(found, NONE) if optional else found
+
+
+def _is_examined(name: str, function: FunctionNode) -> bool:
+    """Whether the body asks what the parameter is: where it is used as a tensor it may be one, and else not."""
+    for node in descendants(function):
+        if isinstance(node, ast.Call) and dotted(node).rpartition(".")[2] in ("isinstance", "is_tensor", "hasattr"):
+            first = next(iter(given(node)), None)
+            if isinstance(first, ast.Name) and first.id == name:
+                return True
+    return False
 
 
 def _used_as_tensor(it: Interpreter, name: str, function: FunctionNode, state: State, depth: int = 3) -> bool:
@@ -208,7 +224,7 @@ def _used_as_tensor(it: Interpreter, name: str, function: FunctionNode, state: S
         it: Resolves names.
         name: The parameter.
         function: The function.
-        state: A state of the function.
+        state: A state of the function, from before its first line.
         depth: How many calls are followed from here.
     """
     methods = facts().methods
@@ -217,60 +233,65 @@ def _used_as_tensor(it: Interpreter, name: str, function: FunctionNode, state: S
             attribute = node.attr
             if attribute in _TENSOR_ONLY or (attribute in methods and attribute not in _PYTHON):
                 return True
-        first = next(iter(given(node)), None) if isinstance(node, ast.Call) else None
-        named = isinstance(first, ast.Name) and first.id == name
-        if named and isinstance(node, ast.Call) and _takes_tensor(it, node.func, state):
+        if not isinstance(node, ast.Call) or not any(isinstance(p, ast.Name) and p.id == name for p in given(node)):
+            continue
+        first = given(node)[0]
+        callees = [each for each in options(_callee(it, node.func, function, state)) if each != NONE]
+        if isinstance(first, ast.Name) and first.id == name and any(map(_takes_tensor, callees)):
             return True
-        if depth and isinstance(node, ast.Call) and _helper_takes_tensor(it, name, node, state, depth - 1):
+        if depth and callees and all(_helper_takes_tensor(it, name, node, each, depth - 1) for each in callees):
             return True
     return False
 
 
-def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, state: State, depth: int) -> bool:
-    """Whether the call is one of a method or function of the project that uses what it is given as a tensor."""
+def _callee(it: Interpreter, node: ast.expr, function: FunctionNode, state: State) -> Value:
+    """What is called, where a dotted name says it: a function inside of this one, or something from outside of it."""
+    name = dotted(node)
+    if not name:
+        return UNKNOWN
+    own = [p.name for p in parameters(function)]
+    known = {**state.variables, **dict.fromkeys(own, UNKNOWN)}
+    if own and state.frame.owner is not None:
+        known[own[0]] = state.frame.owner
+    for inner in descendants(function):
+        if isinstance(inner, FunctionNode) and inner.name == name:
+            return Function(inner, Closure(state.frame.module, known, state.frame.cls))
+    it.silent += 1
+    try:
+        return it.expression(node, State(state.frame, known))
+    finally:
+        it.silent -= 1
+
+
+def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, callee: Value, depth: int) -> bool:
+    """Whether the call is one of a function or module of the project that uses what it is given as a tensor."""
+    if isinstance(callee, Instance):
+        entry = it.project.method(callee.cls, "forward") if callee.module else None
+        callee = it.function(entry, callee) if entry is not None else UNKNOWN
+    if not isinstance(callee, Function) or isinstance(callee.node, ast.Lambda):
+        return False
     names: list[str | int | None] = [*range(len(node.args)), *(keyword.arg for keyword in node.keywords)]
+    if None in names or any(isinstance(part, ast.Starred) for part in node.args):
+        return False
     parts = zip(names, given(node), strict=True)
     places = [place for place, part in parts if isinstance(part, ast.Name) and part.id == name]
-    helper = _helper(it, node.func, state) if places else None
-    starred = None in names or any(isinstance(part, ast.Starred) for part in node.args)
-    if helper is None or isinstance(helper.node, ast.Lambda) or starred:
-        return False
-    wanted = [p.name for p in parameters(helper.node)][helper.owner is not None :]
-    inner = State(Frame(helper.closure.module, helper.closure.cls, helper.owner))
+    wanted = [p.name for p in parameters(callee.node)][callee.owner is not None :]
+    frame = Frame(callee.closure.module, callee.closure.cls, callee.owner)
+    inner = State(frame, dict(callee.closure.variables))
     for place in places:
         taken = place if not isinstance(place, int) else wanted[place] if place < len(wanted) else None
-        if taken in wanted and _used_as_tensor(it, str(taken), helper.node, inner, depth):
+        if taken not in wanted or _is_examined(str(taken), callee.node):
+            continue
+        if _used_as_tensor(it, str(taken), callee.node, inner, depth):
             return True
     return False
 
 
-def _helper(it: Interpreter, node: ast.expr, state: State) -> Function | None:
-    """The method of ``self``, or the function of the file, that is called."""
-    found: Value = UNKNOWN
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        owner = state.frame.owner
-        entry = it.project.method(owner.cls, node.attr) if isinstance(owner, Instance) else None
-        found = it.function(entry, owner) if entry is not None else UNKNOWN
-    elif isinstance(node, ast.Name):
-        entry = state.frame.module.functions.get(node.id)
-        found = it.function(entry) if entry is not None else UNKNOWN
-    return found if isinstance(found, Function) else None
-
-
-def _takes_tensor(it: Interpreter, node: ast.expr, state: State) -> bool:
-    """Whether a call of this is a function of torch that wants a tensor first, or a module of ``torch.nn``."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        initial = it.initial(state.frame.owner, node.attr) if isinstance(state.frame.owner, Instance) else None
-        return any(
-            isinstance(v, TorchModule) and facts().modules.get(v.name) in ("tensor", "recurrent")
-            for v in options(initial or UNKNOWN)
-        )
-    if not isinstance(node, (ast.Attribute, ast.Name)):
-        return False
-    it.silent += 1
-    value = it.expression(node, state)
-    it.silent -= 1
-    operator = facts().functions.get(value.name) if isinstance(value, External) else None
+def _takes_tensor(callee: Value) -> bool:
+    """Whether this is a function of torch that wants a tensor first, or a module of ``torch.nn``."""
+    if isinstance(callee, TorchModule):
+        return facts().modules.get(callee.name) in ("tensor", "recurrent")
+    operator = facts().functions.get(callee.name) if isinstance(callee, External) else None
     return operator is not None and operator.takes_tensor and not operator.factory and operator.returns == "tensor"
 
 

@@ -488,25 +488,77 @@ def test_only_a_float_of_a_tensor_cannot_be_compared_by_max(tmp_path: Path, expr
         ("self.plain(x)", False),
         ("self.again(x)", False),
         ("function(x, 1)", False),
+        ("imported(x)", True),
+        ("other.imported(x)", True),
+        ("self.inner(x)", True),
+        ("self.inners[0](x)", True),
+        ("nested(x)", True),
+        ("other(x)", False),
+        ("self.flat(x)", False),
     ],
 )
 def test_what_a_helper_does_with_a_parameter_tells_what_it_is(tmp_path: Path, call: str, found: bool) -> None:
-    text = f"""
-    from torch import nn
-    def function(n, x):
-        if x.sum() > n:
-            return x.cumsum(0)
-        return x
-    class Net(nn.Module):
-        def forward(self, x):
-            return {call}
-        def outer(self, y):
-            return self.helper(y)
-        def helper(self, y):
-            return y.cumsum(0) if y.sum() > 0 else y
-        def plain(self, y):
-            return y if y.count(1) > 0 else -y
-        def again(self, y):
-            return self.again(y)
+    helpers = """
+        from torch import nn
+        def imported(t):
+            return t.cumsum(0)
+        class Inner(nn.Module):
+            def forward(self, x):
+                return imported(x)
     """
-    assert bool(codes(tmp_path, text)) is found
+    (tmp_path / "helpers.py").write_text(textwrap.dedent(helpers), encoding="utf-8")
+    text = f"""
+        import helpers as other
+        from torch import nn
+        from helpers import Inner, imported
+        def function(n, x):
+            return x.cumsum(n)
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.flat = Inner(), len
+                self.inners = nn.ModuleList([Inner()])
+            def forward(self, x):
+                def nested(t):
+                    return self.helper(t)
+                return {call}, 1 if x else 0
+            def outer(self, y):
+                return self.helper(y)
+            def helper(self, y):
+                return y.cumsum(0)
+            def plain(self, y):
+                return y.count(1)
+            def again(self, y):
+                return self.again(y)
+    """
+    assert codes(tmp_path, text) == ([("EXP101", 15)] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "body", "found"),
+    [
+        ("mask=None", "if mask is not None:\n            x = x.masked_fill(mask.bool(), 0)", True),
+        ("mask=None", "if mask is not None:\n            x = x.masked_fill(self.f(mask), 0)", True),
+        ("*, mask=None", "x = x if mask is None else self.f(mask)", True),
+        ("mask=None", "if isinstance(mask, torch.Tensor):\n            x = x.masked_fill(mask.bool(), 0)", False),
+        ("mask=None", "if torch.is_tensor(mask):\n            x = x.masked_fill(mask.bool(), 0)", False),
+        ("mask=None", "x = x.masked_fill(mask, 0)", False),
+        ("mask=None", "x = x if mask is None else mask.count(1)", False),
+        ("mask=1", "x = x.masked_fill(mask.bool(), 0)", False),
+    ],
+)
+def test_a_parameter_that_may_be_left_out_is_what_the_body_uses_it_as(
+    tmp_path: Path, parameter: str, body: str, found: bool
+) -> None:
+    text = f"""
+import torch
+from torch import nn
+class Net(nn.Module):
+    def f(self, m):
+        return m.logical_not()
+    def forward(self, x: torch.Tensor, {parameter}):
+        {body}
+        return -x if mask else x
+"""
+    lines = [line for code, line in codes(tmp_path, text) if code == "EXP101"]
+    assert lines == ([8 + body.count("\n") + 1] if found else [])
