@@ -41,10 +41,10 @@ STDIN = Path("-")
 @click.option(
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known and stay quiet."
 )
-@click.option("--add-ignores", is_flag=True, help="Write comments into the files that silence what is found.")
 @click.option(
     "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
 )
+@click.option("--add-ignores", is_flag=True, help="Write comments into the files that silence what is found.")
 @effort_options
 def check(paths: tuple[Path, ...], **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
