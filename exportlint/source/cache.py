@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,8 +22,6 @@ from exportlint.source.project import ABSENT, PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from exportlint.source.project import Reads
 
 FOLDER = ".exportlint_cache"
 _OWN = "lint"  # the folder in it; the verdicts of checks lie beside it
@@ -56,10 +55,6 @@ class Contents:
                 self.read(path)
         return self._digests[path]
 
-    def are(self, reads: Reads) -> bool:
-        """Whether all that was read is what it was."""
-        return all(self.digest(path) == digest for path, digest in reads.items())
-
 
 @dataclass(slots=True, eq=False)
 class Cache:
@@ -71,33 +66,35 @@ class Cache:
 
     folder: Path | None
 
-    def read(self, name: str, kind: type[T]) -> dict[str, T]:
-        """A table by path; empty where there is none that can be read."""
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """A table of this kind; ``None`` where there is none that can be read."""
         if self.folder is None:
-            return {}
+            return None
         try:
             data = (self.folder / _OWN / f"{name}.msgpack").read_bytes()
             head, payload = data[:_CHECK], data[_CHECK:]
-            if head != _checksum(payload):
-                return {}
-            return msgspec.msgpack.decode(payload, type=dict[str, kind])  # type: ignore[valid-type]
+            return msgspec.msgpack.decode(payload, type=kind) if head == _checksum(payload) else None
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
-            return {}
+            return None
 
-    def write(self, name: str, table: Mapping[str, object]) -> None:
-        """Keep a table, without what is known of files that are gone."""
+    def write(self, name: str, table: object) -> None:
+        """Keep a table."""
         if self.folder is None:
             return
-        there = {path: entry for path, entry in table.items() if os.path.lexists(path)}
-        payload = msgspec.msgpack.encode(there)
         try:
+            payload = msgspec.msgpack.encode(table)
             (self.folder / _OWN).mkdir(parents=True, exist_ok=True)
             ignored = self.folder / ".gitignore"
             if not ignored.exists():
                 whole_file.write(ignored, b"*\n")
             whole_file.write(self.folder / _OWN / f"{name}.msgpack", _checksum(payload) + payload)
-        except OSError:
+        except (OSError, ValueError):  # names of files need not be text
             return
+
+
+def still_there(table: Mapping[str, T]) -> dict[str, T]:
+    """What a table by path holds of files that are not gone."""
+    return {path: entry for path, entry in table.items() if os.path.lexists(path)}
 
 
 def _checksum(payload: bytes) -> bytes:
@@ -107,8 +104,8 @@ def _checksum(payload: bytes) -> bytes:
 
 @functools.cache
 def _code() -> bytes:
-    """A digest of the version, and of the code that findings follow from: a rule that changes empties the cache."""
-    made = hashlib.blake2b(__version__.encode(), digest_size=32)
+    """A digest of the versions, and of the code that findings follow from: a rule that changes empties the cache."""
+    made = hashlib.blake2b(f"{__version__} {sys.version}".encode(), digest_size=32)  # Python's trees differ
     for file in _sources(Path(__file__).parent.parent):
         made.update(file.read_bytes())
     return made.digest()

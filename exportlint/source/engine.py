@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
-from exportlint.source.cache import Cache
+from exportlint.source.cache import Cache, still_there
 from exportlint.source.callers import Callers, Generated, Outline
 from exportlint.source.discover import discover
 from exportlint.source.files import UnreadableError, holding, read
@@ -210,7 +210,7 @@ class _Run:
     def __post_init__(self) -> None:
         """Find out which files are run, and run them."""
         cache = Cache(self.effort.cache)
-        self.callers.outlines = cache.read(_OUTLINES, Outline)
+        self.callers.outlines = cache.read(_OUTLINES, dict[str, Outline]) or {}
         for path in self.named:
             if self._is_told_elsewhere(path):
                 self.following[path] = []
@@ -224,7 +224,7 @@ class _Run:
         found = [prediction for path in self.named for prediction in self.file(path)]
         self.units.keep()
         if self.callers.learnt:
-            self.units.cache.write(_OUTLINES, self.callers.outlines)
+            self.units.cache.write(_OUTLINES, still_there(self.callers.outlines))
         return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(self.unanalysed), self.named)
 
     def file(self, path: Path) -> list[Prediction]:

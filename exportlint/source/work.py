@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from exportlint.source.cache import still_there
 from exportlint.source.project import Project
 from exportlint.source.units import Analyst, Unit
 
@@ -31,6 +32,18 @@ _CHUNKS = 8  # pieces of work for each process
 _FRAMES = 1_000  # how deeply the analysis may nest, wherever it is called from
 
 
+class Table(msgspec.Struct, array_like=True):
+    """Units as they are kept: what was read for several of them is written once.
+
+    Attributes:
+        facts: What was read: a file, and its digest.
+        units: By path, a unit and the places among the facts of what was read for it.
+    """
+
+    facts: list[tuple[str, str]]
+    units: dict[str, tuple[Unit, list[int]]]
+
+
 @dataclass(slots=True, eq=False)
 class Units:
     """What the module classes of files say, by path."""
@@ -40,12 +53,16 @@ class Units:
     cache: Cache
     contents: Contents
     given: Mapping[str, bytes] = field(default_factory=dict)
-    _known: dict[str, Unit] = field(init=False)
-    _made: dict[str, Unit] = field(default_factory=dict)
+    _facts: dict[tuple[str, str], int] = field(default_factory=dict)
+    _known: dict[str, tuple[Unit, list[int]]] = field(default_factory=dict)
+    _learnt: bool = False
 
     def __post_init__(self) -> None:
         """Read what an earlier run found out under the same options."""
-        self._known = self.cache.read(self._name, Unit)
+        table = self.cache.read(self._name, Table)
+        if table is not None:
+            self._facts = {fact: i for i, fact in enumerate(table.facts)}
+            self._known = table.units
 
     @property
     def _name(self) -> str:
@@ -55,19 +72,34 @@ class Units:
 
     def of(self, path: Path) -> Unit:
         """What one file says, after `run`."""
-        return self._known[os.path.realpath(path)]
+        return self._known[os.path.realpath(path)][0]
 
     def run(self, paths: Iterable[Path]) -> None:
         """Find out what these files say, unless it is known and nothing changed that it was read from."""
         wanted = sorted({os.path.realpath(path) for path in paths})
-        stale = [path for path in wanted if path not in self._known or not self.contents.are(self._known[path].reads)]
+        wrong = self._wrong({i for path in wanted if path in self._known for i in self._known[path][1]})
+        stale = [path for path in wanted if path not in self._known or not wrong.isdisjoint(self._known[path][1])]
         for path, unit in _run(stale, self.options, self.effort, self.given):
-            self._known[path] = self._made[path] = unit
+            self._learnt = True
+            places = [self._facts.setdefault(fact, len(self._facts)) for fact in unit.reads.items()]
+            unit.reads = {}  # a large project reads the same files for thousands of units
+            self._known[path] = unit, places
+
+    def _wrong(self, places: set[int]) -> set[int]:
+        """Which of these facts hold no more."""
+        facts = list(self._facts)
+        return {i for i in places if self.contents.digest(facts[i][0]) != facts[i][1]}
 
     def keep(self) -> None:
-        """Keep what was found out for the next run."""
-        if self._made:
-            self.cache.write(self._name, self._known)
+        """Keep what was found out for the next run, and of what was read no more than it needs."""
+        if not self._learnt:
+            return
+        facts, used = list(self._facts), dict[int, int]()
+        units = {
+            path: (unit, [used.setdefault(i, len(used)) for i in places])
+            for path, (unit, places) in still_there(self._known).items()
+        }
+        self.cache.write(self._name, Table([facts[i] for i in used], units))
 
 
 def processors() -> int:
