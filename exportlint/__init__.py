@@ -12,7 +12,7 @@ from exportlint._version import __version__
 
 if TYPE_CHECKING:
     from exportlint.checks.case import Method, ModelCase, Moment, Step, Tolerance, export_case
-    from exportlint.linting import check_paths, check_source
+    from exportlint.linting.linter import check_paths, check_source
     from exportlint.patching import patched
 
 __all__ = [
@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 _HOME = dict.fromkeys(("Method", "ModelCase", "Moment", "Step", "Tolerance", "export_case"), "exportlint.checks.case")
-_HOME |= {"patched": "exportlint.patching", "check_paths": "exportlint.linting", "check_source": "exportlint.linting"}
+_HOME |= dict.fromkeys(("check_paths", "check_source"), "exportlint.linting.linter")
+_HOME["patched"] = "exportlint.patching"
 
 
 def __getattr__(name: str) -> Any:

@@ -67,7 +67,7 @@ class Predictor:
     def _asked(self) -> Options:
         """What the project's configuration asks of the linter; what happens is judged for the torch that runs."""
         from exportlint.config import ConfigError
-        from exportlint.settings import Resolver
+        from exportlint.linting.settings import Resolver
         from exportlint.source.engine import Options
 
         if self._options is None:

@@ -15,9 +15,9 @@ from exportlint.formats import FORMATS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.excerpts import Excerpts
-    from exportlint.linting import Checked
-    from exportlint.settings import Resolver
+    from exportlint.linting.excerpts import Excerpts
+    from exportlint.linting.linter import Checked
+    from exportlint.linting.settings import Resolver
     from exportlint.source.engine import Prediction
 
 STDIN = Path("-")
@@ -101,7 +101,7 @@ def _is_hidden(prediction: Prediction, settings: Resolver) -> bool:
 
 def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> tuple[Path, ...]:
     """The files to lint: one, which need not be there, where its text comes from standard input."""
-    from exportlint.discovery import discover, is_forced_out
+    from exportlint.linting.discovery import discover, is_forced_out
 
     name = given["stdin_filename"]
     if STDIN not in paths:
@@ -119,8 +119,8 @@ def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -
 def _linted(
     paths: tuple[Path, ...], files: tuple[Path, ...], settings: Resolver, given: dict[str, Any]
 ) -> tuple[Checked, Excerpts]:
-    from exportlint.excerpts import Excerpts
-    from exportlint.linting import check_files, check_text
+    from exportlint.linting.excerpts import Excerpts
+    from exportlint.linting.linter import check_files, check_text
 
     if STDIN in paths and files:
         data = sys.stdin.buffer.read()
@@ -134,8 +134,8 @@ def _linted(
 
 
 def _add_ignores(found: list[Prediction]) -> int:
-    from exportlint.adding_ignores import add_ignores
     from exportlint.formats.wording import place
+    from exportlint.linting.adding_ignores import add_ignores
     from exportlint.source.unused import UNUSED
     from exportlint.text import counted
 
@@ -149,8 +149,8 @@ def _add_ignores(found: list[Prediction]) -> int:
 def _tell_what_runs_show(settings: Resolver) -> None:
     """That nothing is found of a rule which was asked for, and which source does not show, would mean nothing."""
     from exportlint.cli.rule import predicted
+    from exportlint.linting.selection import codes
     from exportlint.rules import catalogue
-    from exportlint.selection import codes
 
     for selector in (*(settings.layer.select or ()), *settings.layer.extend_select):
         if not any(predicted(catalogue()[code]) for code in codes(selector)):
@@ -165,8 +165,8 @@ def _warn_of_empty(paths: Iterable[Path], files: tuple[Path, ...]) -> None:
 
 def _new_lines(found: list[Prediction], revision: str) -> list[Prediction]:
     """The findings on lines that are new; and all that a changed file cannot be read as Python for."""
-    from exportlint.added_lines import added_since
-    from exportlint.selection import SYNTAX
+    from exportlint.linting.added_lines import added_since
+    from exportlint.linting.selection import SYNTAX
 
     added = added_since(revision, Path.cwd())
     return [
@@ -180,7 +180,7 @@ def _new_to_baseline(
     found: list[Prediction], checked: Checked, excerpts: Excerpts, file: Path, update: bool
 ) -> list[Prediction]:
     """The findings that the baseline does not know; what became of the others is told, and written where asked."""
-    from exportlint.baseline import Baseline, read
+    from exportlint.linting.baseline import Baseline, read
     from exportlint.text import counted
 
     if update and not file.exists():

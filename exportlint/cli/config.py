@@ -12,7 +12,7 @@ import click
 from exportlint.cli.lint_options import resolver, settings_options
 
 if TYPE_CHECKING:
-    from exportlint.settings import Settings
+    from exportlint.linting.settings import Settings
 
 
 @click.command()
@@ -44,9 +44,9 @@ def config(path: Path, output_format: str, **given: Any) -> None:
 
 def values(settings: Settings) -> list[tuple[str, Any, str]]:
     """Each key of the configuration with its value and where that was set; then the codes that are on."""
+    from exportlint.linting.settings import DEFAULT, NAMES
     from exportlint.places import display_path
     from exportlint.rules import catalogue
-    from exportlint.settings import DEFAULT, NAMES
 
     rows: list[tuple[str, Any, str]] = []
     for name in ("select", "extend_select", "ignore"):

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from exportlint.settings import Resolver
+    from exportlint.linting.settings import Resolver
     from exportlint.source.engine import Effort
 
 Command = TypeVar("Command", bound="Callable[..., Any]")

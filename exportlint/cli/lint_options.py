@@ -12,7 +12,7 @@ from exportlint.findings import MODES, SEVERITIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from exportlint.settings import Resolver
+    from exportlint.linting.settings import Resolver
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -100,7 +100,7 @@ def resolver(given: dict[str, Any]) -> Resolver:
         ValueError: When the release of torch is none.
     """
     from exportlint.config import ConfigError
-    from exportlint.linting import resolver_of
+    from exportlint.linting.linter import resolver_of
 
     values = {name: given.pop(name) for name in NAMES}
     for name in LISTS:

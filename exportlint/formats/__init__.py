@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from exportlint.excerpts import Excerpts
+from exportlint.linting.excerpts import Excerpts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from exportlint.fingerprints import fingerprints
 from exportlint.formats.wording import path_of, words
+from exportlint.linting.fingerprints import fingerprints
 
 if TYPE_CHECKING:
     from exportlint.formats import Results

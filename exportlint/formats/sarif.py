@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from exportlint._version import __version__
 from exportlint.findings import severity
-from exportlint.fingerprints import fingerprints
 from exportlint.formats.wording import as_line, path_of, words
+from exportlint.linting.fingerprints import fingerprints
 from exportlint.places import display_path
 from exportlint.rules import catalogue
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from exportlint.findings import Mode, Outcomes, Severity
+    from exportlint.linting.settings import Settings
     from exportlint.rules.base import Rule
-    from exportlint.settings import Settings
     from exportlint.source.suppress import Comment
     from exportlint.source.units import Heard
 

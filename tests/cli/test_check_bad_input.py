@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from commands import exportlint, wait_until
 
 from exportlint.cli.check import check
-from exportlint.linting import check_files, resolver_of
+from exportlint.linting.linter import check_files, resolver_of
 from exportlint.rules.examples import example
 from exportlint.source import files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.formats import Results
-from exportlint.linting import check_paths
+from exportlint.linting.linter import check_paths
 from exportlint.rules.examples import example
 from exportlint.source.engine import Unanalysed
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import exportlint
+from exportlint.linting.selection import SelectorError
 from exportlint.rules.examples import example
-from exportlint.selection import SelectorError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.settings import EXCLUDED
+from exportlint.linting.settings import EXCLUDED
 from exportlint.source.discover import MissingPathError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-    from exportlint.settings import Resolver
+    from exportlint.linting.settings import Resolver
 
 _NAMES = frozenset(EXCLUDED)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
-from exportlint.added_lines import DiffError, added_since
 from exportlint.cli.check import check
+from exportlint.linting.added_lines import DiffError, added_since
 from exportlint.rules.examples import example
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
-from exportlint.baseline import BaselineError, read
 from exportlint.cli.check import check
+from exportlint.linting.baseline import BaselineError, read
 from exportlint.rules.examples import example
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from exportlint.linting.selection import Layer, SelectorError, codes, codes_on
 from exportlint.rules import catalogue, families
-from exportlint.selection import Layer, SelectorError, codes, codes_on
 
 DEVICES = {code for code in catalogue() if code.startswith("EXP2")}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from exportlint import config
 from exportlint.config import ConfigError, Table
 from exportlint.findings import MODES, SEVERITIES
-from exportlint.selection import Layer, SelectorError, codes_on, known
+from exportlint.linting.selection import Layer, SelectorError, codes_on, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable

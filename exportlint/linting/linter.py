@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exportlint.discovery import discover
-from exportlint.selection import Layer, known
-from exportlint.settings import NAMES, Resolver, release
+from exportlint.linting.discovery import discover
+from exportlint.linting.selection import Layer, known
+from exportlint.linting.settings import NAMES, Resolver, release
 from exportlint.source.engine import Linted, Options, examine_files, examine_text
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class _Selection:
 
 
 def _codes(selectors: tuple[str, ...]) -> frozenset[str]:
-    from exportlint.selection import codes
+    from exportlint.linting.selection import codes
 
     return frozenset().union(*map(codes, selectors))
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import whole_file
-from exportlint.fingerprints import identity, relative
+from exportlint.linting.fingerprints import identity, relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.excerpts import Excerpts
+    from exportlint.linting.excerpts import Excerpts
     from exportlint.source.engine import Prediction
 
 VERSION = 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.excerpts import Excerpts
+    from exportlint.linting.excerpts import Excerpts
     from exportlint.source.engine import Prediction
 
 

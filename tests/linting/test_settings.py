@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exportlint.config import ConfigError
-from exportlint.linting import resolver_of
-from exportlint.settings import EXCLUDED, READERS, SELECTING, Resolver, release
+from exportlint.linting.linter import resolver_of
+from exportlint.linting.settings import EXCLUDED, READERS, SELECTING, Resolver, release
 
 if TYPE_CHECKING:
     from pathlib import Path

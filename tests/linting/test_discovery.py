@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exportlint.discovery import discover
-from exportlint.linting import resolver_of
+from exportlint.linting.discovery import discover
+from exportlint.linting.linter import resolver_of
 from exportlint.source.discover import MissingPathError
 
 if TYPE_CHECKING:
