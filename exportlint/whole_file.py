@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ def write(place: Path, content: bytes, mode: int | None = None) -> None:
         mode: Who may do what with it, as ``chmod`` takes it; that of any new file where ``None``.
 
     Raises:
-        OSError: When the file cannot be written; what was there before is left as it was.
+        OSError: When the file cannot be written, with its name; what was there before is left as it was.
     """
     # Not tempfile: its files are readable by their owner only, and so would this one be.
     temporary = place.with_name(f".exportlint-{secrets.token_hex(8)}.tmp")
@@ -28,6 +29,9 @@ def write(place: Path, content: bytes, mode: int | None = None) -> None:
         if mode is not None:
             temporary.chmod(mode)
         temporary.replace(place)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:  # of the temporary file nobody has heard
+            raise OSError(error.errno, error.strerror, str(place)) from error
         raise

@@ -53,12 +53,14 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
     input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, or wrong settings.
     """
     from exportlint.config import ConfigError
+    from exportlint.places import display_path
     from exportlint.source.discover import MissingPathError
 
     try:
         status = _run(paths or (Path(),), resolver(given), **given)
     except OSError as error:
-        _fail(f"{error.filename or given['output_file'] or 'standard output'}: {error.strerror or error}")
+        file = display_path(error.filename) if error.filename else given["output_file"] or "standard output"
+        _fail(f"{file}: {error.strerror or error}")
     except (MissingPathError, ConfigError, ValueError) as error:
         _fail(str(error))
     sys.exit(0 if given["exit_zero"] else status)

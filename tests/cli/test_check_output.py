@@ -43,6 +43,7 @@ def test_a_file_holds_what_would_be_printed(run, tmp_path: Path, name: str) -> N
         ("gone/out.txt", "gone/out.txt: the folder gone does not exist"),
         ("folder", "folder: is no regular file"),
         ("/dev/null", "/dev/null: is no regular file"),
+        ("/proc/nobody", "/proc/nobody: No such file or directory"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path: Path, place: str, words: str) -> None:
@@ -51,17 +52,23 @@ def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path: Path, place: 
     assert (result.exit_code, result.output) == (2, f"error: {words}\n")
 
 
-def test_a_full_disk_is_one_line_and_leaves_what_was_there(
-    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(28, "No space left on device"), (13, "Permission denied"), (30, "Read-only file system")],
+)
+def test_a_disk_that_refuses_is_one_line_and_leaves_what_was_there(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
-    def full(place: Path, content: bytes) -> None:
-        raise OSError(28, "No space left on device")
+    def refusing(place: Path, content: bytes, mode: int | None = None) -> None:
+        raise OSError(number, words, str(place))
 
     (tmp_path / "out.txt").write_text("before")
-    monkeypatch.setattr(whole_file, "write", full)
+    monkeypatch.setattr(whole_file, "write", refusing)
     result = run("--output-file", "out.txt")
-    assert (result.exit_code, result.output) == (2, "error: out.txt: No space left on device\n")
+    assert (result.exit_code, result.output) == (2, f"error: out.txt: {words}\n")
     assert (tmp_path / "out.txt").read_text() == "before"
+    baseline = run("--baseline", "known.json", "--update-baseline")
+    assert (baseline.exit_code, baseline.output) == (2, f"error: known.json: {words}\n")
 
 
 def test_statistics(run) -> None:
