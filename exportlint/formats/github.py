@@ -14,9 +14,11 @@ _KINDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(results: Results) -> str:
-    """``::error title=...,file=...,line=...::message`` for each finding; a notice for what was not analysed."""
+    """``::error title=...,file=...,line=...::message`` for each finding, and what was not analysed."""
     lines = [_command(p) for p in results.shown]
-    lines += [f"::notice title=exportlint::{_data(as_line(left_out))}" for left_out in results.unanalysed]
+    for left_out in results.unanalysed:
+        kind = "error" if left_out.is_unread else "notice"
+        lines.append(f"::{kind} title=exportlint::{_data(as_line(left_out))}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def render(results: Results) -> str:
-    """Where nothing was found, one test that passed; what was not analysed is skipped, not passed."""
-    root = ET.Element("testsuites", name="exportlint", errors="0")
+    """Where nothing was found, one test that passed.
+
+    What was not analysed is skipped, not passed; what could not be read is an error.
+    """
+    root = ET.Element("testsuites", name="exportlint")
     for name, group in groupby(results.shown, key=file_of):
         found = list(group)
         suite = _suite(root, name, tests=len(found), failures=len(found))
@@ -25,15 +28,17 @@ def render(results: Results) -> str:
             failure = ET.SubElement(test, "failure", message=words(p), type=p.severity)
             failure.text = f"{place(p)}: {p.severity}: {p.rule.code} {words(p)}"
     if results.unanalysed:
-        suite = _suite(root, "not analysed", tests=len(results.unanalysed), skipped=len(results.unanalysed))
+        unread = sum(left_out.is_unread for left_out in results.unanalysed)
+        skipped = len(results.unanalysed) - unread
+        suite = _suite(root, "not analysed", tests=len(results.unanalysed), skipped=skipped, errors=unread)
         for left_out in results.unanalysed:
             test = ET.SubElement(suite, "testcase", name=as_line(left_out), classname="exportlint", time="0")
-            ET.SubElement(test, "skipped", message=as_line(left_out))
+            ET.SubElement(test, "error" if left_out.is_unread else "skipped", message=as_line(left_out))
     if len(root) == 0:
         ET.SubElement(
             _suite(root, "exportlint", tests=1), "testcase", name="no findings", classname="exportlint", time="0"
         )
-    for count in ("tests", "failures"):
+    for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
@@ -41,6 +46,7 @@ def render(results: Results) -> str:
     )
 
 
-def _suite(root: ET.Element, name: str, *, tests: int, failures: int = 0, skipped: int = 0) -> ET.Element:
-    counts = {"tests": tests, "failures": failures, "skipped": skipped, "errors": 0}
-    return ET.SubElement(root, "testsuite", {"name": name, "time": "0", **{k: str(n) for k, n in counts.items()}})
+def _suite(root: ET.Element, name: str, **counts: int) -> ET.Element:
+    """A suite with its counts; those that are not given are 0."""
+    told = {"tests": 0, "failures": 0, "skipped": 0, "errors": 0} | counts
+    return ET.SubElement(root, "testsuite", {"name": name, "time": "0", **{k: str(n) for k, n in told.items()}})

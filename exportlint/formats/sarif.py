@@ -30,7 +30,11 @@ def render(results: Results) -> str:
     rules = list(catalogue().values())
     numbers = {rule.code: i for i, rule in enumerate(rules)}
     marks = fingerprints(results.shown, results.excerpts)
-    notes = [{"level": "warning", "message": {"text": as_line(left_out)}} for left_out in results.unanalysed]
+    notes = [
+        {"level": "error" if left_out.is_unread else "warning", "message": {"text": as_line(left_out)}}
+        for left_out in results.unanalysed
+    ]
+    successful = not any(left_out.is_unread for left_out in results.unanalysed)
     run = {
         "tool": {
             "driver": {
@@ -40,7 +44,7 @@ def render(results: Results) -> str:
             }
         },
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+        "invocations": [{"executionSuccessful": successful, "toolExecutionNotifications": notes}],
         "results": [
             _result(p, numbers[p.rule.code], mark, results) for p, mark in zip(results.shown, marks, strict=True)
         ],

@@ -14,6 +14,8 @@ from jsonschema import Draft7Validator
 
 from exportlint.formats import FORMATS, Results, render
 from exportlint.rules import catalogue
+from exportlint.source.engine import Unanalysed
+from exportlint.source.units import NOT_READ
 
 SCHEMA = Path(__file__).parents[2] / "fixtures" / "schemas" / "sarif-2.1.0.json"
 
@@ -252,3 +254,19 @@ def test_of_many_calls_some_are_shown(tmp_path: Path) -> None:
     assert len(found.calls) == 10
     lines = render("full", Results(shown=(found,), files=1)).splitlines()
     assert lines[lines.index("reached by") + 7] == "  ... and 4 more calls"
+
+
+def test_what_could_not_be_read_is_an_error_where_there_are_errors(tmp_path: Path) -> None:
+    unread = Results(files=1, unanalysed=(Unanalysed(tmp_path / "a.py", "", f"{NOT_READ}: Permission denied"),))
+    words = "a.py: the file was not analysed: it cannot be read: Permission denied"
+    assert render("github", unread) == f"::error title=exportlint::{words}\n"
+    root = ET.fromstring(render("junit", unread))
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
+    assert root.find("testsuite/testcase/error").get("message") == words
+    log = json.loads(render("sarif", unread))
+    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    (invocation,) = log["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert [(n["level"], n["message"]["text"]) for n in invocation["toolExecutionNotifications"]] == [("error", words)]
+    skipped = json.loads(render("sarif", unanalysed(tmp_path)))["runs"][0]["invocations"][0]
+    assert skipped["executionSuccessful"] is True

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
 
+from exportlint.cli.check import check
 from exportlint.config import ConfigError
 from exportlint.linting.linter import resolver_of
 from exportlint.linting.settings import EXCLUDED, READERS, SELECTING, Resolver, release
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FULL = """
 [tool.exportlint]
@@ -167,3 +166,12 @@ def test_a_named_file_without_a_table_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         resolver_of(config=file).of(tmp_path)
     assert str(caught.value) == f"{file} holds no table [tool.exportlint]"
+
+
+def test_every_key_and_every_option_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "linter.md").read_text()
+    assert all(f"`{key}`" in text for key in (*READERS, *SELECTING, "extend"))
+    options = {name for option in check.params for name in option.opts if name.startswith("--")}
+    documented = set(re.findall(r"--[a-z-]+", text.replace("--[no-]", "--")))
+    elsewhere = {"--jobs", "--no-cache", "--cache-dir", "--profile-rules"}  # the README says what they do
+    assert options - documented == elsewhere
