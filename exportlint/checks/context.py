@@ -112,6 +112,8 @@ class Context:
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
+    _forward: tuple[Place | None] | None = None
+    _contract: tuple[Contract, bool] | None = None
     _written_out: Any = None
     _expected: Any = None
     _has_expected: bool = False
@@ -305,6 +307,11 @@ class Context:
             ModelError: When the model or its inputs cannot be made, or the case gives a range of values for an input
                 that there is not.
         """
+        if self._contract is None:
+            self._contract = self._asked()
+        return self._contract
+
+    def _asked(self) -> tuple[Contract, bool]:
         from exportlint.shapes import contract
 
         others = self.further_examples()
@@ -323,8 +330,13 @@ class Context:
 
     def head(self) -> Place | None:
         """Where the model begins: the head of its ``forward``, or of the factory that makes a model of torch's own."""
-        model = self.build()
-        return blame.forward_of(model) or blame.definition_of(self.case.model)
+        return self.forward() or blame.definition_of(self.case.model)
+
+    def forward(self) -> Place | None:
+        """The head of the model's ``forward``, unless it is torch's own."""
+        if self._forward is None:
+            self._forward = (blame.forward_of(self.build()),)
+        return self._forward[0]
 
     def program(self) -> ExportedProgram:
         """The program captured on CPU in torch's default mode, with the case's dynamic shapes.

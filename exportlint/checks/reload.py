@@ -26,8 +26,6 @@ from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
 
 if TYPE_CHECKING:
-    import torch
-
     from exportlint.checks.context import Context
     from exportlint.findings import Finding, Outcome, Outcomes, Result
 
@@ -109,14 +107,14 @@ def _not_saved(ctx: Context, error: Exception) -> CheckResult:
     lacks = type(error).__name__ in ("NotImplementedError", "SerializeError")
     message = "torch cannot save this program" if lacks else "the program cannot be saved"
     outcome: Result | None = None if lacks else "breaks"
-    place = _place_of_custom(ctx, ctx.build()) or ctx.head()
+    place = _place_of_custom(ctx) or ctx.head()
     found = blame.finding("EXP701", message, place, outcome=outcome, evidence=reason)
     return CheckResult(name=NAME, outcome="not_checked" if lacks else "failed", reason=reason, findings=(found,))
 
 
 def _suspect(ctx: Context) -> tuple[Finding, ...]:
     """The finding to report if the second half fails, and what whoever loads the program needs in any case."""
-    place = _place_of_custom(ctx, ctx.build()) or ctx.head()
+    place = _place_of_custom(ctx) or ctx.head()
     found = blame.finding(
         "EXP701", "the saved program cannot be loaded without the model's source", place, outcome="unportable"
     )
@@ -165,12 +163,12 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
     return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)
 
 
-def _place_of_custom(ctx: Context, model: torch.nn.Module) -> Place | None:
+def _place_of_custom(ctx: Context) -> Place | None:
     """Where a class among the inputs and outputs that torch does not know is returned, or registered."""
     from torch.utils import _pytree as pytree
 
     names = {t.__name__ for t in _custom_types(pytree.tree_structure((ctx.example(), ctx.expected())))}
-    head = blame.forward_of(model)
+    head = ctx.forward()
     if not names or head is None:
         return None
     tree = ast.parse(Path(head.file).read_bytes())

@@ -303,3 +303,19 @@ def test_calls_of_another_structure_are_left_out_of_what_is_inferred():
 def test_more_inputs_of_another_kind_are_refused(more, words):
     with pytest.raises(TypeError, match=re.escape(words)):
         ModelCase(nn.Identity, (X,), more_inputs=more).further_examples()
+
+
+class OfEqualRows(nn.Module):
+    """The eager model never looks at what the program looks at: the rows of the mask, where all of it is true."""
+
+    def forward(self, x, mask):
+        if not torch.compiler.is_exporting() and bool(mask.all()):
+            return x * 2
+        return torch.where(mask[torch.arange(x.shape[0])][:, None], x * 2, x)
+
+
+def test_sizes_that_were_equal_in_every_call_may_be_refused_where_they_differ():
+    calls = [(torch.randn(n, 3), torch.tensor([True] * (n - 1) + [False])) for n in (4, 6)]
+    case = ModelCase(OfEqualRows, calls[0], inputs2=calls[1])
+    found = shapes.run(Context(case, Settings((), 40), lambda _: None))
+    assert (found.outcome, found.findings) == ("passed", ())

@@ -256,6 +256,8 @@ class Subject:
         guard = violated(self.guards, trial.sizes)
         if guard is None and SPECIAL_SIZES & {trial.sizes[source] for source in self.asked}:
             return None  # torch treats these sizes apart, and says so: the call is refused, not answered wrongly
+        if guard is None and not self._vary_together(trial):
+            return None  # nobody said that these sizes may differ, and the call is refused, not answered wrongly
         if guard is not None:
             place: Place | None = guard.place
             message = f"the program refuses a call that the eager model accepts; it holds only while {guard.text}"
@@ -263,6 +265,13 @@ class Subject:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
         return FaultError(message, place, blame.words(error), trial, guard=guard, outcome="specialises")
+
+    def _vary_together(self, trial: Trial) -> bool:
+        """Whether dimensions that were inferred, and had the same sizes in every example call, have the same ones."""
+        sizes: dict[str, int] = {}
+        asked = [(leaf.size(d), ask) for leaf in self.contract.leaves for d, ask in leaf.asked.items()]
+        inferred = [(source, ask.root) for source, ask in asked if ask.root and not ask.name]
+        return all(sizes.setdefault(root, trial.sizes[source]) == trial.sizes[source] for source, root in inferred)
 
     def _difference(self, difference: Difference, trial: Trial) -> FaultError:
         """The program answers, and wrongly."""
