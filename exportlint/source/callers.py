@@ -20,7 +20,7 @@ from exportlint.source.cache import Contents
 from exportlint.source.files import UnreadableError, content, decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<origin>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|(?:[^\n\\]|\\\n)*)"
@@ -63,6 +63,7 @@ class Outline(msgspec.Struct, array_like=True, gc=False):
         model: Whether it has a model of its own.
         heir: Whether it has none, and classes that may inherit one.
         code: Whether it defines functions or classes.
+        sources: The files that it says it was generated from.
     """
 
     digest: str
@@ -73,6 +74,7 @@ class Outline(msgspec.Struct, array_like=True, gc=False):
     model: bool = False
     heir: bool = False
     code: bool = False
+    sources: list[str] = []
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +125,7 @@ class Callers:
         known = self.outlines.get(path)
         data, digest = self.contents.read(path)
         if known is None or known.name != name or known.digest != digest:
-            known = self.outlines[path] = _outline(data, digest, name, path.endswith(f"{os.sep}__init__.py"))
+            known = self.outlines[path] = _outline(data, digest, name, os.path.basename(path))  # noqa: PTH119 - a string
             self.learnt = True
         return known
 
@@ -189,27 +191,38 @@ class _Graph:
 
 @dataclass(slots=True, eq=False)
 class Generated:
-    """Which files others beside them say that they were generated from."""
+    """Which files others beside them say that they were generated from.
 
+    Attributes:
+        outlines: What is known of files as they are now; others are read.
+    """
+
+    outlines: Mapping[str, Outline] = field(default_factory=dict)
     _folders: dict[Path, frozenset[str]] = field(default_factory=dict)
 
     def is_source(self, path: Path) -> bool:
         """Whether a file beside it was generated from this one: what runs is that file."""
         folder = Path(os.path.realpath(path)).parent
         if folder not in self._folders:
-            self._folders[folder] = frozenset(name for file in folder.glob("*.py") for name in _sources(file))
+            self._folders[folder] = frozenset(name for file in folder.glob("*.py") for name in self._sources(file))
         return path.name in self._folders[folder]
 
 
-def _sources(path: Path) -> list[str]:
+    def _sources(self, path: Path) -> list[str]:
+        known = self.outlines.get(str(path))
+        if known is not None:
+            return known.sources
+        try:
+            return _sources(decoded(content(path)), path.name)
+        except (OSError, ValueError, UnreadableError):
+            return []
+
+
+def _sources(text: str, own: str) -> list[str]:
     """The files that a file with classes says it was generated from, each in a line of its own of its first comment."""
-    try:
-        text = content(path).decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    except (OSError, ValueError):
-        return []
-    head = _HEAD.match(text)
+    head = _HEAD.match(text.replace("\r\n", "\n") if "\r" in text else text)
     names = _GENERATED.findall(head[0]) if head is not None else []
-    return [name for name in names if name != path.name] if _DERIVES.search(text) else []
+    return [name for name in names if name != own] if _DERIVES.search(text) else []
 
 
 def _root(path: Path) -> Path:
@@ -220,7 +233,8 @@ def _root(path: Path) -> Path:
     return folder
 
 
-def _outline(data: bytes, digest: str, name: str, is_package: bool) -> Outline:
+def _outline(data: bytes, digest: str, name: str, own: str) -> Outline:
+    is_package = own == "__init__.py"
     try:
         text = decoded(data)
     except UnreadableError:
@@ -238,6 +252,7 @@ def _outline(data: bytes, digest: str, name: str, is_package: bool) -> Outline:
         model,
         not model and _DERIVES.search(text) is not None,
         bool(defined),
+        _sources(text, own),
     )
 
 

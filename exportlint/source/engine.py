@@ -202,7 +202,7 @@ class _Run:
     asked: frozenset[str] = frozenset()
     given: Mapping[str, bytes] = field(default_factory=dict)
     callers: Callers = field(default_factory=Callers)
-    generated: Generated = field(default_factory=Generated)
+    generated: Generated = field(init=False)
     following: dict[Path, list[Path]] = field(default_factory=dict)
     units: Units = field(init=False)
     unanalysed: list[Unanalysed] = field(default_factory=list)
@@ -211,11 +211,10 @@ class _Run:
         """Find out which files are run, and run them."""
         cache = Cache(self.effort.cache)
         self.callers.outlines = cache.read(_OUTLINES, dict[str, Outline]) or {}
-        for path in self.named:
-            if self._is_told_elsewhere(path):
-                self.following[path] = []
-            else:
-                self.following[path] = self.callers.of(path) if self.options.whole_project else list(self.named)
+        self.generated = Generated(self.callers.outlines if self.options.whole_project else {})
+        for path in self.named:  # its package is outlined first
+            followed = self.callers.of(path) if self.options.whole_project else list(self.named)
+            self.following[path] = [] if self._is_told_elsewhere(path) else followed
         self.units = Units(self.options, self.effort, cache, self.callers.contents, self.given)
         self.units.run({path for paths in ((p, *self.following[p]) for p in self.named) for path in paths})
 
