@@ -98,8 +98,10 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
         return Const(False)  # what is exported is the model for inference
     initial = it.initial(base, name)
     key = (base.key, name)
-    if key in state.heap or initial is not None:
-        return it.read(key, UNKNOWN if initial is None else initial, state)
+    if initial is None and key in state.heap:
+        initial = _class_attribute(it, base.cls, name, state) or it.left_behind(base, name)
+    if initial is not None:
+        return it.read(key, initial, state)
     entry = it.project.method(base.cls, name)
     if entry is not None:
         return _bound(it, entry, base, state)
@@ -107,7 +109,7 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
     if inherited is not None:
         inherited = it.read(key, inherited, state)
     if inherited is None and any(name in c.written for c in it.project.lineage(base.cls)[0]):
-        inherited = it.read(key, UNKNOWN, state)
+        inherited = it.read(key, it.left_behind(base, name), state)
     return Method(base, name) if inherited is None else inherited
 
 
@@ -166,6 +168,14 @@ def put(
     site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
     change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=site, decides=decides)
     it.write((base.key, name), change, state)
+
+
+def refill(it: Interpreter, node: ast.Attribute, value: Value, state: State) -> None:
+    """Note what a container that a constructor binds holds now; what a call does to one is not followed."""
+    owner = it.expression(node.value, state) if it.constructing else UNKNOWN
+    slot = state.heap.get((owner.key, node.attr)) if isinstance(owner, Instance) else None
+    if isinstance(owner, Instance) and slot is not None and slot.sure:
+        state.heap[owner.key, node.attr] = replace(slot, value=value)
 
 
 def _put_on_class(

@@ -389,6 +389,8 @@ def _grow(
     variable = node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(variable, ast.Name) and variable.id in state.variables:
         state.variables[variable.id] = _grown(receiver, name, value)
+    elif isinstance(variable, ast.Attribute):
+        attributes.refill(it, variable, _grown(receiver, name, value), state)
     return result
 
 

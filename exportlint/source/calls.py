@@ -223,7 +223,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         return Static("bool") if said is None else Const(said)
     space, _, short = name.rpartition(".")
     if name in facts().modules:
-        return TorchModule(name, _parts(given))
+        return TorchModule(name, _registered(name, _parts(given)))
     known = _elsewhere(it, node, name, given, state)
     if known is not None:
         return known
@@ -276,6 +276,14 @@ def _parts(given: Arguments) -> tuple[Value, ...]:
             else:
                 found.append(option)
     return tuple(found)
+
+
+def _registered(name: str, parts: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What a container of modules makes of what it is given: one of parameters makes parameters of tensors."""
+    if name not in ("torch.nn.ParameterList", "torch.nn.ParameterDict"):
+        return parts
+    moved = {"placement": "follows", "site": None, "kept": "parameter", "home": ""}
+    return tuple(replace(v, **moved) if isinstance(v, Tensor) else v for v in parts)  # type: ignore[arg-type]
 
 
 def _math(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:

@@ -18,6 +18,7 @@ from exportlint.source.project import Assigned, Outside, Project
 from exportlint.source.sites import Site
 from exportlint.source.state import CLEARED, Frame, Key, Slot, State, join_heaps
 from exportlint.source.values import (
+    LATER,
     NONE,
     NOTHING,
     UNKNOWN,
@@ -40,6 +41,7 @@ from exportlint.source.values import (
     join,
     join_all,
     options,
+    settled,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Interpreter:
     globals: dict[tuple[int, str], Value] = field(default_factory=dict)
     functions: dict[int, Value] = field(default_factory=dict)
     memo: dict[object, Value] = field(default_factory=dict)
-    later: dict[tuple[int, str], bool] = field(default_factory=dict)
+    later: dict[tuple[int, str], frozenset[str]] = field(default_factory=dict)
     version: int = 0
     changes: dict[Key, list[Changed]] = field(default_factory=dict)
     reads: dict[Key, bool] = field(default_factory=dict)
@@ -288,19 +290,24 @@ class Interpreter:
         value = self.attributes.get(owner.key, {}).get(name)
         if value is None:
             return None
-        elsewhere = self._is_written_later(owner.cls, name)
+        elsewhere = self.writers(owner.cls, name)
         if elsewhere and value == NONE:
-            return UNKNOWN
+            return self.left_behind(owner, name)
         if elsewhere and isinstance(value, Const):
             return Static(type(value.value).__name__, given=True)
         return value
 
-    def _is_written_later(self, cls: ClassEntry, name: str) -> bool:
-        """Whether a method other than ``__init__`` binds the attribute."""
+    def left_behind(self, owner: Instance, name: str) -> Value:
+        """What earlier calls may have left in an attribute."""
+        return LATER if len(self.writers(owner.cls, name)) == 1 else UNKNOWN
+
+    def writers(self, cls: ClassEntry, name: str) -> frozenset[str]:
+        """The methods other than ``__init__`` that bind an attribute."""
         key = (id(cls), name)
         if key not in self.later:
             inside, _ = self.project.lineage(cls)
-            self.later[key] = any(c.written.get(name, frozenset()) - {"__init__"} for c in inside)
+            found = (c.written.get(name, frozenset()) for c in inside)
+            self.later[key] = frozenset().union(*found) - {"__init__"}
         return self.later[key]
 
     def read(self, key: Key, initial: Value, state: State) -> Value:
@@ -385,7 +392,7 @@ class Interpreter:
         finally:
             self.silent -= 1
             self.constructing = constructing
-        value = settled(state.variables.get(name, UNKNOWN), f"global {name}", None)
+        value = settled(state.variables.get(name, UNKNOWN), f"global {name}")
         return kept(value, f"global {name}")
 
     def imported(self, dotted: str, module: ModuleIndex) -> Value:
@@ -410,13 +417,6 @@ def decided(value: Value) -> Value:
         return replace(value, element=decided(value.element))
     if isinstance(value, Sequence) and value.items is not None:
         return replace(value, items=tuple(decided(v) for v in value.items))
-    return value
-
-
-def settled(value: Value, home: str, site: Site | None) -> Value:
-    """The value as one that was made before the call: what gave a tensor its place is where it lives."""
-    if isinstance(value, Tensor) and value.placement in ("default", "literal"):
-        return replace(value, home=home, site=site or value.site)
     return value
 
 

@@ -19,6 +19,7 @@ from exportlint.source.values import (
     Static,
     Tensor,
     Value,
+    settled,
 )
 
 if TYPE_CHECKING:
@@ -100,10 +101,11 @@ def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: 
     it.silent += 1
     value = it.expression(parameter.default, inner)
     it.silent -= 1
+    place = f"default {parameter.name}"
     if isinstance(value, Tensor) and not value.kept:
-        return replace(value, kept=f"default {parameter.name}", home=f"default {parameter.name}")
+        return replace(value, kept=place, home=place)
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
-        return replace(value, kept=f"default {parameter.name}")  # made once, for all calls
+        return settled(replace(value, kept=place), place)  # made once, for all calls
     if arguments.open:
         if isinstance(value, Const) and value != NONE:
             return Static(type(value.value).__name__, given=bool(it.constructing))

@@ -102,6 +102,17 @@ def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: St
         state.variables[target.value.id] = replace(base, fed=fed, sized=sized)
     elif isinstance(base, Dict) and isinstance(target.value, ast.Name):
         state.variables[target.value.id] = Dict(element=UNKNOWN, kept=base.kept)
+    elif isinstance(base, Dict) and isinstance(target.value, ast.Attribute):
+        attributes.refill(it, target.value, _with_item(base, whole, value), state)
+
+
+def _with_item(base: Dict, key: Value, value: Value) -> Dict:
+    """The dictionary with one more item; an empty one holds nothing else."""
+    if isinstance(key, Const):
+        others = tuple((k, v) for k, v in base.items if k != key.value)
+        return replace(base, items=(*others, (key.value, value)))
+    known = (*(v for _, v in base.items), *((base.element,) if base.element != UNKNOWN else ()))
+    return Dict(element=join_all((*known, value)), kept=base.kept)
 
 
 def note_change(it: Interpreter, node: ast.AST, base: Value, value: Value, how: str, state: State) -> None:

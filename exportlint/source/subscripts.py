@@ -10,6 +10,7 @@ from exportlint.source.events import Indexed
 from exportlint.source.state import place_of
 from exportlint.source.tree import indices as indices_of
 from exportlint.source.values import (
+    LATER,
     NONE,
     UNKNOWN,
     Array,
@@ -27,8 +28,10 @@ from exportlint.source.values import (
     TorchModule,
     Union,
     Value,
+    join,
     join_all,
     options,
+    sizes,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +51,9 @@ def get(it: Interpreter, node: ast.Subscript, state: State) -> Value:
         if slot is not None and slot.sure:
             it.emit(Indexed(it.site(node, state), unread(base), whole))
             return slot.value  # this call put it there
+        if slot is not None and not base.items:  # this call, or an earlier one
+            it.emit(Indexed(it.site(node, state), base, whole))
+            return join(slot.value, LATER if base.element == UNKNOWN else base.element)
     it.emit(Indexed(it.site(node, state), base, whole))
     return join_all(tuple(_item(option, indices) for option in options(base)))
 
@@ -128,6 +134,7 @@ def _of_tensor(base: Tensor, indices: tuple[Value, ...]) -> Value:
         dims=dims,
         scalar=scalar,
         counted=bool(masks) or bool(gathered) or keeps,
+        sized=base.sized or bool(sizes(indices)),
         fed=base.fed or any(isinstance(i, Tensor) and i.fed for i in indices),
         boolean=base.boolean,
     )

@@ -216,11 +216,12 @@ def size_of(tensor: Tensor | None, dim: int) -> Value:
         return Number("size")
     if tensor is not None and tensor.dims is not None:
         return tensor.dims[dim] if -len(tensor.dims) <= dim < len(tensor.dims) else UNKNOWN
-    return Size(False if _is_parameter(tensor) else None, dim)
+    return Size(False if _is_fixed(tensor) else None, dim)
 
 
-def _is_parameter(tensor: Tensor | None) -> bool:
-    return tensor is not None and tensor.kept == "parameter"
+def _is_fixed(tensor: Tensor | None) -> bool:
+    """Whether a tensor was made before the call, and is as long in each."""
+    return tensor is not None and (tensor.kept == "parameter" or bool(tensor.kept and tensor.home and not tensor.sized))
 
 
 def call_method(
@@ -431,7 +432,7 @@ def shape(tensor: Tensor) -> Value:
     """``tensor.shape``."""
     if tensor.dims is not None and not tensor.counted:
         return Sequence(tensor.dims, kind="tuple")
-    return Shape(tensor.counted, _is_parameter(tensor))
+    return Shape(tensor.counted, _is_fixed(tensor))
 
 
 _SPECIAL = {

@@ -39,6 +39,11 @@ class Setting(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class Later(Unknown):
+    """What an earlier call left in an attribute that one method binds: of the kind that this call binds it to."""
+
+
+@dataclass(frozen=True, slots=True)
 class Const(Value):
     """A Python constant, known exactly: a number, a string, a bool or ``None``."""
 
@@ -175,8 +180,8 @@ class Tensor(Value):
         sized: Whether its own size or content was derived from the size of an input.
         fed: Whether its content was derived from the content of an input.
         boolean: Whether it holds bools.
-        home: Where the tensor lives that gave it its place: ``attribute NAME``, ``global NAME``, ``default NAME``;
-            empty where this call made it.
+        home: Where the tensor lives that gave it its place: ``attribute NAME``, ``global NAME``, ``default NAME``, with
+            ``inside`` before it for one in a container; empty where this call made it.
         real: Whether it surely holds floating-point numbers.
     """
 
@@ -379,9 +384,30 @@ UNREGISTERED = ("collections.UserDict", "collections.UserList", "types.SimpleNam
 """Classes outside of the project that torch.export does not flatten: a `Static` of their name is an object of one."""
 UNKNOWN = Unknown()
 SETTING = Setting()
+LATER = Later()
 NONE = Const(None)
+INSIDE = "inside "
+"""Before the place where a container lives, for the home of what is in it."""
 NOTHING = Union(())
 """No value at all: what a call that never returns yields."""
+
+
+def settled(value: Value, home: str, site: Site | None = None) -> Value:
+    """The value as one that was made before the call: what gave a tensor its place is where it lives."""
+    if isinstance(value, Tensor) and value.placement in ("default", "literal"):
+        if not home.startswith(INSIDE):
+            return replace(value, home=home, site=site or value.site)
+        return value if value.home else replace(value, home=home, kept=value.kept or home)
+    inside = home if home.startswith(INSIDE) else INSIDE + home
+    if isinstance(value, Sequence) and value.kind != "iterator":
+        items = None if value.items is None else tuple(settled(v, inside) for v in value.items)
+        return replace(value, items=items, element=settled(value.element, inside))
+    if isinstance(value, Dict):
+        entries = tuple((k, settled(v, inside)) for k, v in value.items)
+        return replace(value, items=entries, element=settled(value.element, inside))
+    if isinstance(value, Union):
+        return join_all(tuple(settled(v, home, site) for v in value.options))
+    return value
 
 
 def measured(values: tuple[Value, ...]) -> tuple[int, int]:
@@ -404,6 +430,9 @@ def join(left: Value, right: Value) -> Value:
     """What is known of a value that is one of the two."""
     if left == right:
         return right if isinstance(left, Static) and left.given else left
+    for known, other in ((left, right), (right, left)):
+        if isinstance(other, Later):
+            return other if known == NONE else known
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return SETTING if is_setting(left) and is_setting(right) else UNKNOWN
     merged: list[Value] = []
@@ -462,7 +491,8 @@ def _merge_sequences(left: Sequence, right: Sequence) -> Value | None:
     if left.items is not None and right.items is not None and len(left.items) == len(right.items):
         items = tuple(join(a, b) for a, b in zip(left.items, right.items, strict=True))
         return Sequence(items, kind=left.kind, kept=left.kept if left.kept == right.kept else "")
-    return Sequence(None, join(left.any, right.any), left.kind, kept=left.kept if left.kept == right.kept else "")
+    filled = tuple(each.any for each in (left, right) if each.items != ())
+    return Sequence(None, join_all(filled), left.kind, kept=left.kept if left.kept == right.kept else "")
 
 
 def _merge_dicts(left: Dict, right: Dict) -> Value:
@@ -474,7 +504,8 @@ def _first(left: Value, right: Value) -> Value:
 
 
 def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
-    same = left.placement == right.placement and left.site == right.site
+    made = left.placement == "default" and left.home == right.home
+    same = left.placement == right.placement and (left.site == right.site or made)
     return replace(
         left,
         placement=left.placement if same else "unknown",

@@ -2,7 +2,7 @@
 
 ## What it does
 Reports a tensor used in `forward` that is kept as a plain attribute of a module, as a global or as a default argument,
-and parameters and modules that are kept in a plain list.
+or in a list, tuple or dictionary there; and parameters and modules that are kept in a plain list.
 
 ## Why it matters
 `module.to(device)` moves parameters and buffers only. The plain tensor stays on the device where it was made, is
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Changed, Event, Met
-from exportlint.source.values import Tensor, Value
+from exportlint.source.values import INSIDE, Tensor, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,17 +29,7 @@ if TYPE_CHECKING:
 def match(event: Event) -> Iterator[Match]:
     """A tensor that is kept outside of the state meets one that follows the inputs, or is written to."""
     if isinstance(event, Met) and event.stray.home not in ("", "context"):
-        kind, _, name = event.stray.home.partition(" ")
-        if kind == "list":
-            text = f"`self.{name}` is a plain list, so .to() does not move the parameters in it"
-            yield Match(event.site, text, "list", "Make it an nn.ModuleList or an nn.ParameterList.")
-            return
-        named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
-        yield Match(
-            event.site,
-            f"`{named}` is a plain tensor, which .to() does not move, and it meets tensors that follow the inputs",
-            rewrite=f'Register it: self.register_buffer("{name}", ..., persistent=False).',
-        )
+        yield _met(event)
     elif isinstance(event, Changed) and event.how == "item" and event.origin is not None and _is_plain(event.old):
         yield Match(
             event.origin,
@@ -47,6 +37,21 @@ def match(event: Event) -> Iterator[Match]:
             "written",
             rewrite=f'Register it: self.register_buffer("{event.name}", ..., persistent=False).',
         )
+
+
+def _met(event: Met) -> Match:
+    inside = event.stray.home.startswith(INSIDE)
+    kind, _, name = event.stray.home.removeprefix(INSIDE).partition(" ")
+    if kind == "list":
+        text = f"`self.{name}` is a plain list, so .to() does not move the parameters in it"
+        return Match(event.site, text, "list", "Make it an nn.ModuleList or an nn.ParameterList.")
+    named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
+    meets = "which .to() does not move, and it meets tensors that follow the inputs"
+    if inside:
+        rewrite = f'Register each tensor: self.register_buffer(f"{name}_{{i}}", ..., persistent=False).'
+        return Match(event.site, f"`{named}` holds a plain tensor, {meets}", rewrite=rewrite)
+    rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
+    return Match(event.site, f"`{named}` is a plain tensor, {meets}", rewrite=rewrite)
 
 
 def _is_plain(value: Value) -> bool:
