@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class ConfigError(ValueError):
-    """A configuration means nothing; the message is one line, fit for a user."""
+class UserError(ValueError):
+    """Somebody asked for what means nothing; the message is one line, fit for a user."""
+
+
+class ConfigError(UserError):
+    """A configuration means nothing."""
 
 
 @dataclass(frozen=True, slots=True)

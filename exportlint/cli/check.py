@@ -10,6 +10,7 @@ import click
 
 from exportlint.cli.effort import effort_of, effort_options, profile
 from exportlint.cli.lint_options import resolver, settings_options
+from exportlint.config import UserError
 from exportlint.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -52,16 +53,17 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
     Nothing that is read is imported or run. Without PATHS, the working directory is linted; the path - is standard
     input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, or wrong settings.
     """
-    from exportlint.config import ConfigError
     from exportlint.places import display_path
     from exportlint.source.discover import MissingPathError
 
     try:
         status = _run(paths or (Path(),), resolver(given), **given)
+    except BrokenPipeError:
+        raise  # the reader has seen enough; click ends the run
     except OSError as error:
         file = display_path(error.filename) if error.filename else given["output_file"] or "standard output"
         _fail(f"{file}: {error.strerror or error}")
-    except (MissingPathError, ConfigError, ValueError) as error:
+    except (MissingPathError, UserError) as error:
         _fail(str(error))
     sys.exit(0 if given["exit_zero"] else status)
 
@@ -73,7 +75,7 @@ def _fail(message: str) -> None:
 
 def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **given: Any) -> int:
     if given["update_baseline"] and given["baseline"] is None:
-        raise ValueError("--update-baseline needs --baseline FILE")
+        raise UserError("--update-baseline needs --baseline FILE")
     files = _files(paths, settings, given)
     if show_files:
         click.echo("".join(f"{file}\n" for file in files), nl=False)
@@ -108,12 +110,12 @@ def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -
     name = given["stdin_filename"]
     if STDIN not in paths:
         if name is not None:
-            raise ValueError("--stdin-filename goes with the path -, which stands for standard input")
+            raise UserError("--stdin-filename goes with the path -, which stands for standard input")
         return discover(paths, settings)
     if len(paths) > 1:
-        raise ValueError("-, which stands for standard input, goes with no other path")
+        raise UserError("-, which stands for standard input, goes with no other path")
     if given["add_ignores"]:
-        raise ValueError("--add-ignores needs files, not standard input")
+        raise UserError("--add-ignores needs files, not standard input")
     file = name or Path("<stdin>")
     return () if name is not None and is_forced_out(file, settings) else (file,)
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @settings_options
 def config(path: Path, output_format: str, **given: Any) -> None:
     """Print the settings of the linter that hold for PATH, and where each comes from."""
-    from exportlint.config import ConfigError
+    from exportlint.config import UserError
 
     try:
         found = resolver(given)
         settings = found.of(path) if path.is_dir() else found.of_file(path)
-    except (ConfigError, ValueError) as error:
+    except UserError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
     if not path.exists():

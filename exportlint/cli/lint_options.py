@@ -97,7 +97,7 @@ def resolver(given: dict[str, Any]) -> Resolver:
     Raises:
         SelectorError: When a selector means nothing.
         ConfigError: When the configuration file is none.
-        ValueError: When the release of torch is none.
+        UserError: When the release of torch is none.
     """
     from exportlint.config import ConfigError
     from exportlint.linting.linter import resolver_of

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exportlint.config import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
-class DiffError(ValueError):
-    """git cannot say what is new; the message is one line, fit for a user."""
+class DiffError(UserError):
+    """git cannot say what is new."""
 
 
 @dataclass(frozen=True, slots=True)

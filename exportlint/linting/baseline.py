@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import whole_file
+from exportlint.config import UserError
 from exportlint.linting.fingerprints import identity, relative
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ VERSION = 1
 Key = tuple[str, str, str]
 
 
-class BaselineError(ValueError):
-    """A file holds no baseline; the message is one line, fit for a user."""
+class BaselineError(UserError):
+    """A file holds no baseline."""
 
 
 @dataclass(slots=True, eq=False)

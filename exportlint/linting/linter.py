@@ -98,7 +98,7 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     Raises:
         SelectorError: When a selector means nothing.
         TypeError: When a setting is not known.
-        ValueError: When ``torch_version`` is no release.
+        UserError: When ``torch_version`` is no release.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     chosen = {name: known(given.pop(name)) for name in ("select", "extend_select", "ignore") if name in given}

@@ -10,6 +10,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exportlint.config import UserError
 from exportlint.rules import catalogue, families
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ EVERY = "ALL"
 SYNTAX = "EXP001"
 
 
-class SelectorError(ValueError):
-    """A selector means nothing; the message is one line, fit for a user."""
+class SelectorError(UserError):
+    """A selector means nothing."""
 
     def __init__(self, selector: str, message: str) -> None:
         super().__init__(message)

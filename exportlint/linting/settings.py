@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import config
-from exportlint.config import ConfigError, Table
+from exportlint.config import ConfigError, Table, UserError
 from exportlint.findings import MODES, SEVERITIES
 from exportlint.linting.selection import Layer, SelectorError, codes_on, known
 
@@ -260,11 +260,11 @@ def release(text: str) -> tuple[int, int]:
     """The release of torch that is meant, such as ``(2, 13)`` for ``2.13`` and ``2.13.1``.
 
     Raises:
-        ValueError: When it is none; the message is fit for a user.
+        UserError: When it is none.
     """
     found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)*(?:\+\w+)?", text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no release of torch such as '2.13'")
+        raise UserError(f"{text!r} is no release of torch such as '2.13'")
     return int(found[1]), int(found[2])
 
 
@@ -273,7 +273,7 @@ def _release(table: Table, key: str) -> tuple[int, int]:
         return release(table.get(key, str, "a string such as '2.13'"))
     except ConfigError:
         raise
-    except ValueError as error:
+    except UserError as error:
         raise table.error(key, f"is wrong: {error}") from None
 
 

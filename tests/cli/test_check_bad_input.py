@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from commands import exportlint, wait_until
 
+from exportlint.cli import main
 from exportlint.cli.check import check
 from exportlint.linting.linter import check_files, resolver_of
 from exportlint.rules.examples import example
@@ -162,13 +163,23 @@ def test_a_full_disk_behind_standard_output_is_one_line(name: str) -> None:
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly() -> None:
-    Path("model.py").write_text(
-        example("def forward(self, x):\n" + "    x = x if x.sum() > 0 else -x\n" * 2000 + "    return x")
-    )
-    command = f"{sys.executable} -m exportlint check model.py | head -1"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert ran.stdout.startswith("error: EXP101")
-    assert ran.stderr == ""
+    Path("model.py").write_text(BRANCH)
+    command = [sys.executable, "-m", "exportlint", "check", "model.py", "--no-cache"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    assert running.wait(timeout=60) == 1
+
+
+def test_a_fault_of_the_linter_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("nobody foresaw this")
+
+    Path("model.py").write_text(BRANCH)
+    monkeypatch.setattr("exportlint.linting.linter.check_files", broken)
+    result = CliRunner().invoke(main, ["check", "model.py"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("exportlint: internal error: ValueError: nobody foresaw this (set ")
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
