@@ -248,7 +248,7 @@ def _asserted(it: Interpreter, node: ast.Call, value: Value, state: State) -> No
 
 def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
     """What functions of other libraries, and of Python's, return that rules want to recognise."""
-    reading = "random number" if name.startswith("numpy.random.") else _READINGS.get(name)
+    reading = "numpy random number" if name.startswith("numpy.random.") else _READINGS.get(name)
     if reading is not None:
         return Number(reading, it.site(node, state))
     if name in _MADE:

@@ -29,6 +29,7 @@ _REWRITES = {
     "clock": "Pass the time in as a tensor.",
     "random number": "Draw it with torch, or pass it in.",
     "random range": "Draw it with torch, or pass it in.",
+    "numpy random number": "Draw it with torch, or pass it in.",
 }
 
 
@@ -81,6 +82,10 @@ RULE = Rule(
             bad=example("def forward(self, x):\n    return x * random.random()", imports="import random"),
             changed={"2.14": outcomes(export="silent", strict="breaks", compiled="fine")},
         ),
+        "numpy random number": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x * np.random.rand()", imports="import numpy as np"),
+        ),
         "random range": Variant(
             outcomes=outcomes(export="silent", strict="breaks", compiled="fine"),
             bad=example("def forward(self, x):\n    return x + random.uniform(-2, 2)", imports="import random"),
@@ -113,7 +118,7 @@ RULE = Rule(
             ),
         ),
         Near(
-            variant="random number",
+            variant="numpy random number",
             bad=example(
                 """
                 def forward(self, x):
