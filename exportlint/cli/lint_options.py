@@ -26,7 +26,10 @@ class Names(click.ParamType[tuple[str, ...]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:  # what click hands over
         """The names, without blanks around them."""
-        return tuple(name for part in str(value).split(",") if (name := part.strip()))
+        names = tuple(name for part in str(value).split(",") if (name := part.strip()))
+        if not names:
+            self.fail("it names nothing", param, ctx)
+        return names
 
 
 def _names(option: str, key: str, words: str, metavar: str = "NAMES") -> Callable[[Command], Command]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.linting.discovery import discover
 from exportlint.linting.selection import Layer, known
-from exportlint.linting.settings import NAMES, Resolver, release
+from exportlint.linting.settings import NAMES, Resolver, dotted_names, release
 from exportlint.source.engine import Linted, Options, examine_files, examine_text
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     Raises:
         SelectorError: When a selector means nothing.
         TypeError: When a setting is not known.
-        UserError: When ``torch_version`` is no release.
+        UserError: When ``torch_version`` is no release, or a name no dotted one.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     chosen = {name: known(given.pop(name)) for name in ("select", "extend_select", "ignore") if name in given}
@@ -108,6 +108,8 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     if isinstance(given.get("torch_version"), str):
         given["torch_version"] = release(given["torch_version"])
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    for name in ("entry_points", "tensor_types", "module_bases", "tracing_predicates"):
+        dotted_names(values.get(name, ()), wildcards=name == "entry_points")
     return Resolver(values, Layer(**chosen), Path(config) if config is not None else None, isolated)
 
 

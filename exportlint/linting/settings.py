@@ -17,7 +17,7 @@ from exportlint.findings import MODES, SEVERITIES
 from exportlint.linting.selection import Layer, SelectorError, codes_on, known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from exportlint.findings import Mode, Severity
 
@@ -217,22 +217,25 @@ def _patterns(table: Table, key: str) -> tuple[str, ...]:
 def _dotted(table: Table, key: str) -> tuple[str, ...]:
     found = _strings(table, key)
     for each in found:
-        if not is_dotted(each):
-            raise table.error(key, f"is wrong: {each!r} is no dotted name", each)
+        try:
+            dotted_names((each,), wildcards=key == "entry-points")
+        except UserError as error:
+            raise table.error(key, f"is wrong: {error}", each) from None
     return found
 
 
-def _wildcards(table: Table, key: str) -> tuple[str, ...]:
-    found = _strings(table, key)
-    for each in found:
-        if not is_dotted(re.sub(r"[*?]+", "x", each)):
-            raise table.error(key, f"is wrong: {each!r} is no dotted name", each)
+def dotted_names(names: Iterable[str], *, wildcards: bool = False) -> tuple[str, ...]:
+    """The names, each of which is one such as ``package.module.function``; ``*`` may stand for any part of one.
+
+    Raises:
+        UserError: For the first that is none.
+    """
+    found = tuple(names)
+    for name in found:
+        plain = re.sub(r"[*?]+", "x", name) if wildcards else name
+        if not all(part.isidentifier() for part in plain.split(".")):
+            raise UserError(f"{name!r} is no dotted name")
     return found
-
-
-def is_dotted(name: str) -> bool:
-    """Whether this is a name such as ``package.module.function``."""
-    return all(part.isidentifier() for part in name.split("."))
 
 
 def _flag(table: Table, key: str) -> bool:
@@ -289,7 +292,7 @@ READERS: dict[str, Callable[[Table, str], Any]] = {
     "extend-exclude": _patterns,
     "respect-gitignore": _flag,
     "force-exclude": _flag,
-    "entry-points": _wildcards,
+    "entry-points": _dotted,
     "module-bases": _dotted,
     "tensor-types": _dotted,
     "tracing-predicates": _dotted,

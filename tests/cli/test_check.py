@@ -219,3 +219,19 @@ def test_a_rule_that_source_does_not_show_is_told(run) -> None:
         "EXP002 is seen where a model is run (exportlint report, pytest), not in source\n"
         "saving is seen where a model is run (exportlint report, pytest), not in source\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--select", " , "), "Error: Invalid value for '--select': it names nothing\n"),
+        (("--tensor-type", "a b"), "error: 'a b' is no dotted name\n"),
+        (("--module-base", "*.Base"), "error: '*.Base' is no dotted name\n"),
+        (("--entry-point", "*."), "error: '*.' is no dotted name\n"),
+        (("--torch-version", "two"), "error: 'two' is no release of torch such as '2.13'\n"),
+    ],
+)
+def test_an_option_that_means_nothing_is_told(run, options: tuple[str, ...], words: str) -> None:
+    result = run(CLEAN, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(words)
