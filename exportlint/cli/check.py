@@ -100,7 +100,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
 
 
 def _is_hidden(prediction: Prediction, settings: Resolver) -> bool:
-    return prediction.severity == "info" and not settings.of_file(prediction.path).show_info
+    return not settings.of_file(prediction.path).shows(prediction.severity, prediction.rule.code)
 
 
 def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> tuple[Path, ...]:

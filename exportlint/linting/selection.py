@@ -63,6 +63,17 @@ def codes_on(layers: tuple[Layer, ...]) -> frozenset[str]:
     return frozenset(on)
 
 
+@functools.lru_cache(maxsize=64)
+def codes_named(layers: tuple[Layer, ...]) -> frozenset[str]:
+    """The codes of the rules that are selected by their code or name.
+
+    Raises:
+        SelectorError: When a selector means nothing.
+    """
+    asked = (s for layer in layers for s in (*(layer.select or ()), *layer.extend_select))
+    return frozenset().union(*(codes(s) for s in asked if exactness(s) == len(SYNTAX)))
+
+
 def codes(selector: str) -> frozenset[str]:
     """The codes that a selector stands for.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from exportlint import config
 from exportlint.config import ConfigError, Table, UserError
 from exportlint.findings import MODES, SEVERITIES
-from exportlint.linting.selection import Layer, SelectorError, codes_on, known
+from exportlint.linting.selection import Layer, SelectorError, codes_named, codes_on, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,6 +78,10 @@ class Settings:
     def codes(self) -> frozenset[str]:
         """The codes of the rules that are on."""
         return codes_on(self.layers)
+
+    def shows(self, severity: Severity, code: str) -> bool:
+        """Whether a finding of this severity is shown: advice on request, or where its rule is selected by name."""
+        return severity != "info" or self.show_info or code in codes_named(self.layers)
 
     def fails(self, severity: Severity) -> bool:
         """Whether a finding of this severity changes the exit status."""

@@ -133,6 +133,13 @@ def test_advice_is_hidden_unless_asked_for_and_counts_from_level_info_on(run) ->
     assert run(COUNTER, "--fail-level", "info", "--mode", "compile").exit_code == 1
 
 
+def test_advice_that_is_selected_by_name_is_shown(run) -> None:
+    assert "info: EXP501" in run(COUNTER, "--select", "EXP501").output
+    assert "info: EXP501" in run(COUNTER, "--extend-select", "python-state").output
+    hidden = "1 file checked, no findings (1 info hidden, see --show-info)\n"
+    assert run(COUNTER, "--select", "EXP5,state").output == hidden
+
+
 def test_the_help_says_the_default_mode_and_what_compile_means() -> None:
     text = " ".join(CliRunner().invoke(check, ["--help"]).output.split())
     assert "compile: torch.compile(fullgraph=True). [default: export]" in text

@@ -8,7 +8,7 @@ and names between the brackets that no rule has. Comments for other linters, and
 A comment that silences nothing tells readers of a hazard that is gone, and hides the next one on its line. A misspelt
 one silences nothing at all. It is advice: a comment may be there for what only a run shows, in a report or in pytest.
 
-`exportlint check --select EXP006 --show-info` lists them; with `--fail-level info` they change the exit status.
+`exportlint check --select EXP006` lists them; with `--fail-level info` they change the exit status.
 """
 
 from exportlint.rules.base import Near, Rule, Variant, outcomes
