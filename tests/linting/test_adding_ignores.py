@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from exportlint import whole_file
 from exportlint.cli.check import check
@@ -125,3 +128,34 @@ def test_a_disk_that_is_full_is_one_line_and_the_file_stays(
     result = run("--add-ignores")
     assert (result.exit_code, result.stderr) == (2, "error: model.py: No space left on device\n")
     assert (tmp_path / "model.py").read_text() == BRANCH
+
+
+LINES = (
+    "x = x if x.sum() > 0 else -x",
+    "x = x + torch.arange(4)  # why",
+    "x = x + torch.zeros(\n        4, device='cpu'\n    )",
+    'x = x * len(f"{int(x.sum())}")',
+    "if x.max() > 0:\n        x = -x",
+    "x = x \\\n        + torch.arange(4)",
+    "x = x + torch.arange(4); x = x if x.min() > 0 else x",
+    "s = '''\n# exportlint: ignore\n'''",
+    "x = x + torch.ones(4)  # exportlint: ignore[EXP101]",
+    "# exportlint: disable[EXP202]",
+    "y = 1",
+    "",
+)
+
+
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.sampled_from(["\n", "\r\n"]))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_found_is_silenced(run, tmp_path: Path, body: list[str], end: str) -> None:
+    data = forward(*body, "return x").replace("\n", end).encode()
+    file = tmp_path / "model.py"
+    file.write_bytes(data)
+    assert run("--add-ignores", "--no-cache").exit_code == 0
+    after = file.read_bytes()
+    assert run("--no-cache").exit_code == 0
+    assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(data))
+    assert run("--add-ignores", "--no-cache").output == "0 findings silenced in 0 files\n"
+    comment = rb"  # exportlint: ignore\[[^\]]*\]| *# exportlint: ignore\[[^\]]*\]\r?\n"
+    assert re.sub(comment, b"", after).count(end.encode()) == data.count(end.encode())
