@@ -91,19 +91,23 @@ class Callers:
     outlines: dict[str, Outline] = field(default_factory=dict)
     learnt: bool = False
     _graphs: dict[str, _Graph] = field(default_factory=dict)
-    _roots: dict[Path, Path] = field(default_factory=dict)
+    _folders: dict[str, _Graph] = field(default_factory=dict)
 
     def of(self, path: Path) -> list[Path]:
         """The files with models, other than this one, that are followed into the file; in the order of their paths."""
-        real = Path(os.path.realpath(path))
-        graph = self._around(real)
-        outline = graph.outlines.get(str(real))
-        return [Path(p) for p in graph.callers(str(real))] if outline is None or outline.code else []
+        return list(map(Path, self.into(os.path.realpath(path))))
+
+    def into(self, real: str) -> list[str]:
+        """The same by real paths."""
+        folder = real.rpartition(os.sep)[0]
+        if folder not in self._folders:
+            self._folders[folder] = self._around(Path(real))
+        graph = self._folders[folder]
+        outline = graph.outlines.get(real)
+        return graph.callers(real) if outline is None or outline.code else []
 
     def _around(self, path: Path) -> _Graph:
-        if path.parent not in self._roots:
-            self._roots[path.parent] = _root(path)
-        root = self._roots[path.parent]
+        root = _root(path)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
         key = str(root / package)
         if key not in self._graphs:
@@ -136,6 +140,7 @@ class _Graph:
     files: dict[str, str] = field(init=False)  # path by dotted name
     importers: dict[str, set[str]] | None = None
     _targets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _bound: dict[str, dict[str, list[Import]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files = {outline.name: path for path, outline in self.outlines.items()}
@@ -184,9 +189,18 @@ class _Graph:
         outline = self.outlines[path]
         if not name or name == "*" or name in outline.defines:
             yield path
-        for each in outline.imports:
-            if name and (each.bound in (name, "*") or name == "*"):
-                yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
+        for each in self._binding(path, name) if name else ():
+            yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
+
+    def _binding(self, path: str, name: str) -> list[Import]:
+        """The imports of a file that may bind a name."""
+        if name == "*":
+            return self.outlines[path].imports
+        if path not in self._bound:
+            bound = self._bound[path] = defaultdict(list)
+            for each in self.outlines[path].imports:
+                bound[each.bound].append(each)
+        return [*self._bound[path].get(name, ()), *self._bound[path].get("*", ())]
 
 
 @dataclass(slots=True, eq=False)
@@ -198,15 +212,15 @@ class Generated:
     """
 
     outlines: Mapping[str, Outline] = field(default_factory=dict)
-    _folders: dict[Path, frozenset[str]] = field(default_factory=dict)
+    _folders: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def is_source(self, path: Path) -> bool:
-        """Whether a file beside it was generated from this one: what runs is that file."""
-        folder = Path(os.path.realpath(path)).parent
+    def is_source(self, real: str) -> bool:
+        """Whether a file beside the one at a real path was generated from it: what runs is that file."""
+        folder, _, name = real.rpartition(os.sep)
         if folder not in self._folders:
-            self._folders[folder] = frozenset(name for file in folder.glob("*.py") for name in self._sources(file))
-        return path.name in self._folders[folder]
-
+            files = Path(folder or os.sep).glob("*.py")
+            self._folders[folder] = frozenset(name for file in files for name in self._sources(file))
+        return name in self._folders[folder]
 
     def _sources(self, path: Path) -> list[str]:
         known = self.outlines.get(str(path))

@@ -203,7 +203,9 @@ class _Run:
     given: Mapping[str, bytes] = field(default_factory=dict)
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(init=False)
-    following: dict[Path, list[Path]] = field(default_factory=dict)
+    real: dict[Path, str] = field(init=False)
+    elsewhere: set[Path] = field(default_factory=set)
+    following: dict[Path, list[str]] = field(default_factory=dict)
     units: Units = field(init=False)
     unanalysed: list[Unanalysed] = field(default_factory=list)
 
@@ -212,11 +214,14 @@ class _Run:
         cache = Cache(self.effort.cache)
         self.callers.outlines = cache.read(_OUTLINES, dict[str, Outline]) or {}
         self.generated = Generated(self.callers.outlines if self.options.whole_project else {})
-        for path in self.named:  # its package is outlined first
-            followed = self.callers.of(path) if self.options.whole_project else list(self.named)
-            self.following[path] = [] if self._is_told_elsewhere(path) else followed
+        self.real = {path: os.path.realpath(path) for path in self.named}
+        for path, real in self.real.items():  # its package is outlined first
+            followed = self.callers.into(real) if self.options.whole_project else list(self.real.values())
+            if real not in self.asked and self.generated.is_source(real):
+                self.elsewhere.add(path)
+            self.following[path] = [] if path in self.elsewhere else followed
         self.units = Units(self.options, self.effort, cache, self.callers.contents, self.given)
-        self.units.run({path for paths in ((p, *self.following[p]) for p in self.named) for path in paths})
+        self.units.run({*self.real.values(), *(caller for callers in self.following.values() for caller in callers)})
 
     def all(self) -> Linted:
         """What the named files predict; what was found out is kept."""
@@ -228,13 +233,13 @@ class _Run:
 
     def file(self, path: Path) -> list[Prediction]:
         """What one file predicts, and what the files that call into it predict of it."""
-        own = self.units.of(path)
+        real = self.real[path]
+        own = self.units.of(real)
         if own.error is not None:
             return [self._unreadable(path, *own.error)]
         self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
-        if self._is_told_elsewhere(path):
+        if path in self.elsewhere:
             return []
-        real = os.path.realpath(path)
         heard: dict[tuple[str, str, Range], Heard] = {}
         merge(own.found.get(real, ()), heard)
         whole = not own.left_out
@@ -251,12 +256,9 @@ class _Run:
         ]
         return [*_worst(told), *self._unused(path, there, heard.values(), whole=whole)]
 
-    def _is_told_elsewhere(self, path: Path) -> bool:
-        return os.path.realpath(path) not in self.asked and self.generated.is_source(path)
-
     def _comments(self, path: Path) -> tuple[Comment, ...]:
         """The comments that silence findings in a file."""
-        data = self.given.get(os.path.realpath(path))
+        data = self.given.get(self.real[path])
         try:
             return comments(read(path) if data is None else holding(path, data))
         except UnreadableError:  # it changed while it was read

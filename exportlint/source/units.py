@@ -35,7 +35,7 @@ MARK = "exportlint:"
 """What the comments that silence findings hold, those of other linters apart."""
 NOT_READ = "it cannot be read"
 _HELD = 100_000  # lines whose trees are kept in memory
-_OFTEN = 100  # files after which garbage is collected
+_OFTEN = 400  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
 _DRAWS = frozenset({
     "rand", "randn", "randint", "randperm", "bernoulli", "multinomial", "uniform_", "normal_", "random_", "bernoulli_",

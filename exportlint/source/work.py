@@ -70,13 +70,13 @@ class Units:
         words = msgspec.json.encode(asked, order="deterministic")
         return f"units-{hashlib.blake2b(words, digest_size=6).hexdigest()}"
 
-    def of(self, path: Path) -> Unit:
-        """What one file says, after `run`."""
-        return self._known[os.path.realpath(path)][0]
+    def of(self, path: str) -> Unit:
+        """What the file at a real path says, after `run`."""
+        return self._known[path][0]
 
-    def run(self, paths: Iterable[Path]) -> None:
-        """Find out what these files say, unless it is known and nothing changed that it was read from."""
-        wanted = sorted({os.path.realpath(path) for path in paths})
+    def run(self, paths: Iterable[str]) -> None:
+        """Find out what the files at these real paths say, unless it is known and nothing it was read from changed."""
+        wanted = sorted(paths)
         wrong = self._wrong({i for path in wanted if path in self._known for i in self._known[path][1]})
         stale = [path for path in wanted if path not in self._known or not wrong.isdisjoint(self._known[path][1])]
         for path, unit in _run(stale, self.options, self.effort, self.given):
