@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 SYNTAX = "EXP001"
 _OUTLINES = "outlines"
+_READ_BY = f"Python {sys.version_info[0]}.{sys.version_info[1]} read it; code for a later one needs exportlint there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +313,7 @@ class _Run:
             path=path,
             range=place,
             message=message,
-            rewrite=rule.rewrite,
+            rewrite=f"{rule.rewrite} {_READ_BY}",
             severity=severity(rule.outcomes, self.options.modes) or "error",
             outcomes=rule.outcomes,
         )

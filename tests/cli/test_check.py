@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -154,6 +155,7 @@ def test_a_syntax_error_is_a_finding_of_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.output.startswith("error: EXP001 invalid-syntax: ")
     assert "broken.py:1:5\n" in result.output
+    assert f"Python {sys.version_info[0]}.{sys.version_info[1]} read it; code for a later one needs" in result.output
 
 
 def test_a_module_base_can_be_given(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """# invalid-syntax (EXP001)
 
 ## What it does
-Reports a file that cannot be read as Python: invalid syntax, an encoding that does not fit, a null byte.
+Reports a file that cannot be read as Python: invalid syntax, an encoding that does not fit, a null byte. It is read by
+the Python that exportlint runs with: code in the syntax of a later one needs exportlint installed there.
 
 ## Why it matters
 Nothing in such a file can be judged. The other files are checked nevertheless.
