@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-next lint format bench zoo clean
+.PHONY: help demo test test-all test-next lint format pages bench zoo clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -40,6 +40,10 @@ lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contracts
 format: $(VENV)/.installed-dev  ## format the source and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pages: $(VENV)/.installed-test  ## write the generated pages of docs/ anew: the rules, and the linter beside Ruff
+	$(BIN)/python -m exportlint.rules.pages docs/rules
+	$(BIN)/python benchmarks/parity_with_ruff.py
 
 bench: $(VENV)/.installed-test  ## measure the check device: what it finds, what it costs (minutes)
 	$(BIN)/python benchmarks/device_matrix.py
