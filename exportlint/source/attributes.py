@@ -170,6 +170,13 @@ def put(
     it.write((base.key, name), change, state)
 
 
+def entry_of(base: Value, key: Value) -> tuple[Instance, str] | None:
+    """The object and the attribute that an entry of the object's ``__dict__`` is."""
+    owner = base.receiver if isinstance(base, Method) and base.name == "__dict__" else None
+    named = isinstance(key, Const) and isinstance(key.value, str)
+    return (owner, key.value) if isinstance(owner, Instance) and named else None  # type: ignore[attr-defined]
+
+
 def refill(it: Interpreter, node: ast.Attribute, value: Value, state: State) -> None:
     """Note what a container that a constructor binds holds now; what a call does to one is not followed."""
     owner = it.expression(node.value, state) if it.constructing else UNKNOWN

@@ -15,6 +15,7 @@ from exportlint.source.values import (
     Const,
     Dict,
     Instance,
+    Method,
     Number,
     Sequence,
     Setting,
@@ -195,10 +196,25 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
 
 
 def _setattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
-    owner, attribute, value = given.get(0), given.get(1), given.get(2)
-    if isinstance(owner, Instance) and isinstance(attribute, Const) and value is not None:
-        attributes.put(it, owner, node, str(attribute.value), value, state)
+    return _bind(it, node, given.get(0), given.get(1), given.get(2), state)
+
+
+def _bind(
+    it: Interpreter, node: ast.Call, owner: Value | None, name: Value | None, value: Value | None, state: State
+) -> Value:
+    """``setattr``, however it is spelt."""
+    from exportlint.source.statements import reads_attribute
+
+    if isinstance(owner, Instance) and isinstance(name, Const) and value is not None:
+        advances = not it.silent and bool(node.args) and reads_attribute(node.args[-1], str(name.value))
+        how = "advance" if advances else "set"
+        attributes.put(it, owner, node, str(name.value), value, state, how=how)
     return NONE
+
+
+def _vars(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
+    owner = given.get(0)
+    return Method(owner, "__dict__") if isinstance(owner, Instance) else UNKNOWN
 
 
 def _text(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
@@ -286,6 +302,7 @@ _BUILTINS: dict[str, Builtin] = {
     "hasattr": _hasattr,
     "getattr": _getattr,
     "setattr": _setattr,
+    "vars": _vars,
     "str": _text,
     "format": _text,
     "repr": _text,
@@ -309,6 +326,8 @@ _BUILTINS: dict[str, Builtin] = {
 
 def object_method(it: Interpreter, node: ast.Call, owner: Instance, name: str, given: Arguments, state: State) -> Value:
     """A method that the project does not define: one of ``nn.Module``, for modules."""
+    if name == "__setattr__":
+        return _bind(it, node, owner, given.get(0), given.get(1), state)
     if not owner.module:
         return UNKNOWN
     first, second = given.get(0, "name"), given.get(1, "tensor")

@@ -289,12 +289,38 @@ def _written(function: FunctionNode) -> Iterator[str]:
     """Attributes of the first parameter that the function assigns."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     first = arguments[0].arg if arguments else ""
-    for target in (target for statement in _all(function.body) for target in _targets(statement)):
-        for node in ast.walk(target) if not isinstance(target, ast.Name) else ():
-            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
-                continue
-            if isinstance(node.value, ast.Name) and node.value.id == first:
-                yield node.attr
+    for statement in _all(function.body):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and dotted(call).rpartition(".")[2] in ("setattr", "__setattr__"):
+            yield from (a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+        for target in _targets(statement):
+            for node in ast.walk(target) if not isinstance(target, ast.Name) else ():
+                name = attribute_of(node, first)
+                if name and isinstance(getattr(node, "ctx", None), ast.Store):
+                    yield name
+
+
+def attribute_of(node: ast.AST, owner: str) -> str:
+    """The attribute of a variable that an expression is, as ``x.name`` or an entry of ``x.__dict__``; or nothing."""
+    if isinstance(node, ast.Attribute):
+        return node.attr if isinstance(node.value, ast.Name) and node.value.id == owner else ""
+    key = key_of_namespace(node)
+    return key if isinstance(node, ast.Subscript) and owner in names(node.value) else ""
+
+
+def key_of_namespace(node: ast.AST) -> str:
+    """The name of the attribute that ``x.__dict__[name]`` or ``vars(x)[name]`` is; empty for others."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return ""
+    base = node.value
+    held = isinstance(base, ast.Attribute) and base.attr == "__dict__"
+    held = held or (isinstance(base, ast.Call) and dotted(base) == "vars")
+    return node.slice.value if held and isinstance(node.slice.value, str) else ""
+
+
+def names(node: ast.AST) -> set[str]:
+    """The variables that an expression mentions."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _targets(statement: ast.stmt) -> Iterator[ast.expr]:

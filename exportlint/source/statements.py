@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.source import attributes, conditions, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
+from exportlint.source.index import key_of_namespace
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
 from exportlint.source.tree import FunctionNode, children, same
 from exportlint.source.tree import indices as indices_of
@@ -71,7 +72,7 @@ def assign(it: Interpreter, target: ast.AST, value: Value, state: State, how: st
     elif isinstance(target, ast.Attribute):
         attributes.put(it, it.expression(target.value, state), target, target.attr, value, state, how=how)
     elif isinstance(target, ast.Subscript):
-        _assign_item(it, target, value, state)
+        _assign_item(it, target, value, state, how)
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(it, target, value, state)
     elif isinstance(target, ast.Starred):
@@ -87,10 +88,14 @@ def _assign_name(it: Interpreter, target: ast.Name, value: Value, state: State, 
         it.write((state.frame.module, name), change, state)
 
 
-def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: State) -> None:
+def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: State, how: str) -> None:
     base = it.expression(target.value, state)
     indices = tuple(subscripts.index(it, part, state) for part in indices_of(target))
     whole = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
+    entry = attributes.entry_of(base, whole)
+    if entry is not None:
+        attributes.put(it, entry[0], target, entry[1], value, state, how=how)
+        return
     guard = state.frame.guards[-1].site if state.frame.guards and isinstance(base, Dict) else it.site(target, state)
     it.emit(Indexed(guard, base, whole, stored=True))
     note_change(it, target, base, value, "item", state)
@@ -166,7 +171,7 @@ def _unpack(it: Interpreter, target: ast.Tuple | ast.List, value: Value, state: 
 def _assign(it: Interpreter, node: ast.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
-        outlives = isinstance(target, ast.Attribute) or bool(state.frame.globals)
+        outlives = isinstance(target, (ast.Attribute, ast.Subscript)) or bool(state.frame.globals)
         advances = outlives and not it.silent and _follows(it, node.value, target, state)
         if it.constructing and isinstance(target, ast.Attribute):
             value = _unregistered(node.value, value, target.attr, state)
@@ -208,11 +213,26 @@ def _follows(it: Interpreter, node: ast.expr, target: ast.expr, state: State) ->
 
 def _reads(node: ast.AST, target: ast.expr) -> bool:
     """Whether an expression reads the attribute or name that is bound: the new value follows from the old one."""
-    if isinstance(target, ast.Attribute):
-        read = isinstance(node, ast.Attribute) and node.attr == target.attr
+    if isinstance(target, ast.Name):
+        read = isinstance(node, ast.Name) and node.id == target.id
     else:
-        read = isinstance(node, ast.Name) and isinstance(target, ast.Name) and node.id == target.id
+        read = bool(_named(target)) and _named(node) == _named(target)
     return read or any(_reads(child, target) for child in children(node))
+
+
+def reads_attribute(node: ast.AST, name: str) -> bool:
+    """Whether an expression reads an attribute of that name, of whatever object."""
+    return _reads(node, ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store()))
+
+
+def _named(node: ast.AST) -> str:
+    """The name of the attribute that an expression is, however it is spelt."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        key = node.args[1] if len(node.args) > 1 else None
+        return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+    return key_of_namespace(node)
 
 
 def _annotated_assign(it: Interpreter, node: ast.AnnAssign, state: State) -> None:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from exportlint.source import attributes
 from exportlint.source.events import Indexed
 from exportlint.source.state import place_of
 from exportlint.source.tree import indices as indices_of
@@ -46,6 +47,9 @@ def get(it: Interpreter, node: ast.Subscript, state: State) -> Value:
     base = it.expression(node.value, state)
     indices = tuple(index(it, part, state) for part in indices_of(node))
     whole: Value = indices[0] if len(indices) == 1 else Sequence(indices, kind="tuple")
+    entry = attributes.entry_of(base, whole)
+    if entry is not None:
+        return attributes.of_instance(it, *entry, state)
     if isinstance(base, Dict) and base.kept and isinstance(whole, Const):
         slot = state.heap.get((place_of(base.kept, state), f"[{whole.value!r}]"))
         if slot is not None and slot.sure:

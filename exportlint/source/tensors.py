@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exportlint.source.events import Met, Used
+from exportlint.source.events import Converted, Met, Used
 from exportlint.source.facts import facts
 from exportlint.source.values import (
     NONE,
@@ -411,6 +411,7 @@ def _numel(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Argument
 
 
 def _tolist(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    it.emit(Converted(it.site(node, state), receiver, "tolist"))
     number = Number("tolist", it.site(node, state), receiver.real)
     nested = receiver.dims is not None and len(receiver.dims) > 1
     return Sequence(None, Sequence(None, number) if nested else number, dim=size_of(receiver, 0))

@@ -19,12 +19,15 @@ UNTRACED = ("fine", "breaks", "breaks")
 UNREGISTERED = ("breaks", "breaks", "fine")
 ALONE = ("breaks", "fine", "fine")
 NUMBER = ("specialises", "fine", "fine")
+NO_EXPORT = ("breaks", "breaks", "fine")
 FINE = ("fine", "fine", "fine")
 LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
 ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
 NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
+MATH = {"imports": "import math"}
+INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 COUNTED = {"above": "C = {'n': 0}"}
 
 
@@ -89,6 +92,22 @@ FORMS = (
     form(_cases("x", "torch.Tensor() as t if t.sum() > 0"), BREAKS, "EXP101"),
     form(_cases("x.dim()", "_ if x.sum() > 0"), BREAKS, "EXP101"),
     form(_cases("x.mean().item()", "0.5"), BREAKS, "EXP102"),
+    form("return x * math.sqrt(x.sum())", BREAKS, "EXP102", **MATH),
+    form("return x * math.floor(x.sum())", BREAKS, "EXP102", **MATH),
+    form("return x * math.floor(x.sum().item())", FINE, **MATH),
+    form("return x * math.exp(x.mean().item())", BREAKS, "EXP102", **MATH),
+    form("return x * math.isfinite(n.item())", BREAKS, "EXP102", **MATH, **INTEGER),
+    form("return x * math.sin(x.mean().item())", NO_EXPORT, "EXP102 mathematics", **MATH),
+    form("return x * math.sqrt(n.item())", ALONE, "EXP102 conversion", **MATH, **INTEGER),
+    form("return x * math.sqrt(n)", NO_EXPORT, "EXP102 mathematics", **MATH, **INTEGER),
+    form("return x * math.pow(x.mean(), 2)", UNTRACED, "EXP102 untraced", **MATH),
+    form("return x * round(x.sum())", BREAKS, "EXP102"),
+    form("return x * round(x.sum().item())", FINE),
+    form("return x * self.t[n]", NO_EXPORT, "EXP102 lookup", init="self.t = (1, 2, 3, 4)", **INTEGER),
+    form("return self.f[n.item()](x)", NO_EXPORT, "EXP102 lookup", **INTEGER,
+         init="self.f = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))"),
+    form("return x + sum(x[0].tolist())", UNTRACED, "EXP102 untraced"),
+    form("return x * torch.tensor(n.tolist())", FINE, **INTEGER),
     form(_cases("x.shape[0]", "6"), SPECIALISES, "EXP301", **ROWS),
     form(_cases("x.shape", "(6, _)"), SPECIALISES, "EXP301", **ROWS),
     form(_cases("x.shape", "(_, 4)"), FINE, **ROWS),
@@ -167,6 +186,12 @@ FORMS = (
     _called_twice("C['n'] += 1\nreturn x * C['n']", SILENT, "EXP501", **COUNTED),
     _called_twice("c = C\nc['n'] += 1\nreturn x * c['n']", SILENT, "EXP501", **COUNTED),
     _called_twice("self.c['n'] = self.c.get('n', 0) + 1\nreturn x * self.c['n']", SILENT, "EXP501", init="self.c = {}"),
+    _called_twice("setattr(self, 'n', getattr(self, 'n') + 1)\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("self.__setattr__('n', self.n + 1)\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("self.__dict__['n'] += 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("vars(self)['n'] = self.n + 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("setattr(self, 'n', 3)\nreturn x * self.n", FINE, init="self.n = 0"),
+    _called_twice("self.__dict__['n'] = 3\nreturn x * self.n", FINE, init="self.n = 0"),
     _called_twice("if self.first:\n    self.first = False\n    return x * 2\nreturn x", SILENT, "EXP501",
                   init="self.first = True"),
     _called_twice("if self.first:\n    self.first = False\nreturn x", FINE, init="self.first = True"),

@@ -21,6 +21,12 @@ from exportlint.source.values import Const, Number, Sequence, Tensor, TorchModul
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Functions of ``math``: those that symbols have but a strict export refuses, those that round, and those that ask.
+_SYMBOLIC = frozenset({
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2",
+})  # fmt: skip
+_ROUNDINGS = frozenset({"floor", "ceil", "trunc"})
+_PREDICATES = frozenset({"isnan", "isinf", "isfinite", "isclose"})
 # Numbers of other origins, which other rules report.
 _OTHERS = ("equal", "allclose", "bool", "environment", "clock", "random number", "random range")
 
@@ -81,12 +87,35 @@ def _converted(event: Converted) -> Iterator[Match]:
     if tensor is None and number is None:
         return
     text = f"`{event.site.text}` needs the number that is in a tensor"
-    if event.to == "format":
+    if event.to.startswith("math."):
+        yield from _mathematical(event, tensor, number, text)
+    elif event.to == "round" and tensor is not None:
+        yield Match(event.site, text)
+    elif event.to == "tolist" and tensor is not None and tensor.real:
+        yield Match(event.site, f"`{event.site.text}` makes a list of floating-point numbers", "untraced")
+    elif event.to == "format":
         yield Match(event.site, f"formatting `{event.site.text}` needs the number that is in a tensor", "format")
-    elif event.to in ("int", "float") or event.to.startswith("math."):
+    elif event.to in ("int", "float"):
         yield Match(event.site, text, "conversion")
     elif event.to in ("max", "min") and number is not None and number.real and tensor is None:
         yield Match(event.site, f"`{event.to}` compares {_origin(number)}", "conversion")
+
+
+def _mathematical(event: Converted, tensor: Tensor | None, number: Number | None, text: str) -> Iterator[Match]:
+    """What functions of ``math`` do depends on whether they have a symbolic form, and on the kind of number."""
+    name = event.to.removeprefix("math.")
+    real = tensor.real if tensor is not None else number is not None and number.real
+    if name in _ROUNDINGS:
+        if tensor is not None:
+            yield Match(event.site, text)
+    elif name == "pow":
+        yield Match(event.site, text, "untraced" if real else "power")
+    elif name == "sqrt" and tensor is None:
+        yield Match(event.site, text, "conversion")
+    elif name in _PREDICATES or (real and (tensor is not None or name not in _SYMBOLIC)):
+        yield Match(event.site, text)
+    else:
+        yield Match(event.site, text, "mathematics")
 
 
 def _iterated(event: Iterated) -> Iterator[Match]:
@@ -101,15 +130,17 @@ def _indexed(event: Indexed) -> Iterator[Match]:
     tensor = the_tensor(event.index)
     number = _number(event.index)
     if number is not None and isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
-        yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(number)}")
+        yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(number)}", "lookup")
     elif number is not None and isinstance(event.value, TorchModule) and event.value.parts:
-        yield Match(event.site, f"a container of modules is indexed by {_origin(number)}")
+        keyed = event.value.name == "torch.nn.ModuleDict"
+        text = f"a container of modules is indexed by {_origin(number)}"
+        yield Match(event.site, text, "" if keyed else "lookup")
     if tensor is None:
         return
     if isinstance(event.value, TorchModule) and event.value.parts:
         yield Match(event.site, f"a container of modules is indexed by a tensor: `{event.site.text}`")
     elif isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
-        yield Match(event.site, f"a Python {event.value.kind} is indexed by a tensor: `{event.site.text}`")
+        yield Match(event.site, f"a Python {event.value.kind} is indexed by a tensor: `{event.site.text}`", "lookup")
     elif isinstance(event.value, Tensor) and tensor.scalar is True and not tensor.boolean:
         yield Match(event.site, f"`{event.site.text}` indexes with a tensor of no dimension", "scalar index")
 
@@ -136,6 +167,45 @@ RULE = Rule(
                 """
                 def forward(self, x, n):
                     return x * int(n)
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        "mathematics": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x * math.exp(n)
+                """,
+                imports="import math",
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        "power": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x * math.pow(n, 2)
+                """,
+                imports="import math",
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        "untraced": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example("""
+                def forward(self, x):
+                    return x * torch.tensor(x.mean(1).tolist()).sum()
+            """),
+        ),
+        "lookup": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x * [0.5, 1.0, 2.0, 4.0][n]
                 """,
                 inputs="torch.ones(2, 4), torch.tensor(3)",
             ),
@@ -250,6 +320,7 @@ RULE = Rule(
             """),
         ),
         Near(
+            variant="lookup",
             bad=example(
                 """
                 def forward(self, x):
