@@ -94,16 +94,34 @@ def _verdict(
     if seen:
         names = ", ".join(dict.fromkeys(check.name for check, _ in seen))
         return "confirmed", f"{CONFIRMED_BY}{names}"
+    if not _ran(prediction, exercised):
+        return "not_exercised", "the line did not run"
     by_name = {check.name: check for check in checks}
     rule = catalogue().get(prediction.rule)
-    ran = _ran(prediction, exercised)
-    for observer in rule.observed_by if rule is not None and ran else ():
+    missing = []
+    for observer in rule.observed_by if rule is not None else ():
         check = by_name.get(observer.check)
         if check is not None and _untried(prediction, check):
             return "not_exercised", f"{check.name} could not try all that may happen there"
-        if check is not None and check.outcome in TO_THE_END.get(check.name, BY_DEFAULT) and _held(observer, exercised):
-            return "refuted", f"the line ran, and {check.name} saw nothing wrong there"
-    return "not_exercised", None if ran else "the line did not run"
+        reason = _why_blind(observer, check, exercised)
+        if reason is None:
+            return "refuted", f"the line ran, and {observer.check} saw nothing wrong there"
+        missing.append(reason)
+    return "not_exercised", "; ".join(dict.fromkeys(missing)) or f"no check observes {prediction.rule}"
+
+
+def _why_blind(observer: Observer, check: CheckResult | None, exercised: Exercised) -> str | None:
+    """Why a check would not have seen the hazard on a line that ran; ``None`` where it would."""
+    if check is None:
+        return f"{observer.check} was not run"
+    if check.outcome not in TO_THE_END.get(check.name, BY_DEFAULT):
+        ended = {"failed": "stopped at a failure"}.get(check.outcome, check.outcome.replace("_", " "))
+        return f"{check.name}: {ended}"
+    if observer.mode != "export":
+        return f"{check.name} does not capture in the mode {observer.mode}"
+    if observer.precondition and not exercised.dynamic:
+        return f"{check.name} ran, and not every dimension was dynamic"
+    return None
 
 
 def _untried(prediction: Finding, check: CheckResult) -> bool:
@@ -119,11 +137,6 @@ def _ran(prediction: Finding, exercised: Exercised) -> bool:
     lines = exercised.lines.get(prediction.file or "", frozenset())
     first = prediction.line or 0
     return any(line in lines for line in range(first, (prediction.end_line or first) + 1))
-
-
-def _held(observer: Observer, exercised: Exercised) -> bool:
-    """Whether the observer's mode is the one that checks capture in, and its precondition is known to have held."""
-    return observer.mode == "export" and (observer.precondition == "" or exercised.dynamic)
 
 
 def _marked(check: CheckResult, hit: set[int]) -> CheckResult:

@@ -72,6 +72,21 @@ def test_what_a_check_saw_and_could_not_try_is_not_refuted(seen, expected):
     assert verdict(finding("EXP501"), check("state", "passed", seen))[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("prediction", "checks", "reason"),
+    [
+        (finding(), [check("device", "passed")], "capture was not run"),
+        (finding(), [check("capture", "failed")], "capture: stopped at a failure"),
+        (finding(), [check("capture", "timed_out")], "capture: timed out"),
+        (finding("EXP301"), [check("shapes", "passed")], "shapes ran, and not every dimension was dynamic"),
+        (finding("EXP301"), [check("shapes", "not_checked")], "shapes: not checked"),
+        (finding("EXP999"), [check("shapes", "passed")], "no check observes EXP999"),
+    ],
+)
+def test_what_was_not_exercised_says_what_it_lacked(prediction, checks, reason):
+    assert verdict(prediction, *checks) == ("not_exercised", reason)
+
+
 def test_another_check_refutes_nothing():
     assert verdict(finding(), check("device", "passed"))[0] == "not_exercised"
 
