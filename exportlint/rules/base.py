@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from exportlint.findings import Mode, Outcomes, Result
+    from exportlint.fixes.edits import Fix
     from exportlint.source.events import Event
     from exportlint.source.sites import Site
 
@@ -36,6 +37,7 @@ class Match:
         variant: Name of the variant of the rule; empty for the rule's main form.
         rewrite: The rewrite in the user's own names; the rule's where empty.
         guess: Whether it rests on a guess at which dimensions vary, so that it is advice unless a model case runs it.
+        fix: What `exportlint check --fix` writes instead.
     """
 
     site: Site
@@ -43,6 +45,7 @@ class Match:
     variant: str = ""
     rewrite: str = ""
     guess: bool = False
+    fix: Fix | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

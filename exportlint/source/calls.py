@@ -207,6 +207,7 @@ def _module_result(name: str, kind: str, made: Tensor, given: Arguments) -> Valu
 def _called(
     it: Interpreter, node: ast.AST, name: str, receiver: Value | None, given: Arguments, result: Value, state: State
 ) -> None:
+    it.calling = state
     it.emit(Called(it.site(node, state), name, receiver, given.positional, given.keywords, result))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from exportlint.findings import Mode, Outcomes, Severity
+    from exportlint.fixes.edits import Fix
     from exportlint.linting.settings import Settings
     from exportlint.rules.base import Rule
     from exportlint.source.suppress import Comment
@@ -88,6 +89,7 @@ class Prediction:
         outcomes: What happens in each capture mode.
         variant: Name of the rule's variant; empty for its main form.
         calls: Calls through which a model's ``forward`` gets there, outermost first: file and line.
+        fix: The rewrite that can be applied.
     """
 
     rule: Rule
@@ -99,6 +101,7 @@ class Prediction:
     outcomes: Outcomes
     variant: str = ""
     calls: tuple[tuple[Path, int], ...] = ()
+    fix: Fix | None = None
 
     @property
     def key(self) -> tuple[str, int, int, str, str]:
@@ -303,6 +306,7 @@ class _Run:
             outcomes=outcomes,
             variant=heard.variant,
             calls=tuple((Path(file), line) for file, line in heard.calls),
+            fix=heard.fix,
         )
 
     def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOO_DEEP = "its code is nested too deeply"
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class UnreadableError(Exception):
@@ -80,7 +80,7 @@ def holding(path: Path, data: bytes) -> SourceFile:
         UnreadableError: When they cannot be decoded.
     """
     text = decoded(data)
-    return SourceFile(path, text, digest_of(data), tuple(_LINE.findall(text)))
+    return SourceFile(path, text, digest_of(data), tuple(LINE.findall(text)))
 
 
 def content(path: str | Path) -> bytes:

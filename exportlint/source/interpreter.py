@@ -47,6 +47,7 @@ from exportlint.source.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from exportlint.source.at_hand import AtHand
     from exportlint.source.index import Extent
     from exportlint.source.tree import FunctionNode
 
@@ -70,6 +71,8 @@ class Interpreter:
         steps: How many expressions may still be evaluated.
         calls: Where each function that is being run was called, outermost first; ``None`` where no call is written.
         optional: Inside of how many parts of a line that nothing says are evaluated, such as what follows an ``and``.
+        at_hand: At each call that makes a tensor on a device of its own, the tensors that follow the inputs.
+        calling: The state in which a call is told.
     """
 
     project: Project
@@ -95,6 +98,8 @@ class Interpreter:
     containers: dict[str, Changed] = field(default_factory=dict)
     registered: dict[Key, str] = field(default_factory=dict)
     of_case: bool = False
+    at_hand: dict[ast.AST, AtHand] = field(default_factory=dict)
+    calling: State | None = None
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
@@ -107,6 +112,7 @@ class Interpreter:
         self.used.clear()
         self.changes.clear()
         self.reads.clear()
+        self.at_hand.clear()
 
     def defined(self, made: Instance) -> None:
         """Report what the ``__init__`` of a model, and of the modules in it, left on them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from exportlint.source import at_hand
 from exportlint.source.events import Converted, Met, Used
 from exportlint.source.facts import facts
 from exportlint.source.values import (
@@ -295,6 +296,7 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         kept = f"device {entered.name}" if entered.placement == "literal" else ""
         home = "context" if entered.placement == "literal" else ""
         made = replace(made, placement=entered.placement, site=entered.site, kept=kept, home=home)
+    at_hand.note(it, node, state)
     return _on(made, arguments.get(-1, "device"), it, node, state)
 
 
@@ -345,6 +347,8 @@ def _on(made: Tensor, device: Value | None, it: Interpreter, node: ast.AST, stat
         return made
     placement, name = placement_of(device)
     site = it.site(node, state) if placement in ("literal", "default") else None
+    if site is not None:
+        at_hand.note(it, node, state)
     made = replace(made, placement=placement, site=site)
     return replace(made, kept="" if placement != "literal" else name)
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from exportlint.fixes.edits import Fix  # noqa: TC001 - msgspec asks for it
 from exportlint.rules import catalogue
-from exportlint.source import entries
+from exportlint.source import at_hand, entries
 from exportlint.source.events import Called
 from exportlint.source.files import TOO_DEEP, InaccessibleError, TooDeepError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
@@ -56,6 +57,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
         sure: Whether the code is surely run when the model is exported.
         of_case: Whether it is run by a model case.
         calls: The calls that lead there, outermost first: real path and line.
+        fix: The rewrite that can be applied; none where different calls would ask for different ones.
     """
 
     code: str
@@ -67,6 +69,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
     sure: bool
     of_case: bool
     calls: tuple[tuple[str, int], ...] = ()
+    fix: Fix | None = None
 
     @property
     def key(self) -> tuple[str, str, Range]:
@@ -181,8 +184,11 @@ def merge(heard: Iterable[Heard], known: dict[tuple[str, str, Range], Heard]) ->
     """Add what was heard of a file to what is known of it; the surer of two is kept."""
     for each in heard:
         before = known.get(each.key)
-        if before is None or each.rank > before.rank:
+        if before is None:
             known[each.key] = each
+            continue
+        chosen = each if each.rank > before.rank else before
+        known[each.key] = chosen if each.fix == before.fix else msgspec.structs.replace(chosen, fix=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,6 +222,7 @@ def _heard(rule: Rule, match: Match, it: Interpreter) -> Heard:
         it.of_case or not it.optional,
         it.of_case,
         tuple((os.fspath(at.source.path), at.line) for at in it.calls if at is not None),
+        at_hand.completed(it, match) if match.fix is not None else None,
     )
 
 

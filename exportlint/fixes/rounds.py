@@ -1,0 +1,216 @@
+"""Fixes written into a text, round after round, until none is left; each must mend what it is for."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exportlint.fixes.texts import applied, texts
+from exportlint.fixes.tree import Text, Tree, UnfitError
+from exportlint.source.files import LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import TypeAlias
+
+    from exportlint.fixes.edits import Applicability
+    from exportlint.source.engine import Prediction
+    from exportlint.source.sites import Range
+
+    Lint: TypeAlias = Callable[[bytes], Sequence[Prediction]]
+
+ROUNDS = 20
+"""After so many rounds no further one is begun; each round but the last mends something, so few files need many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A text with fixes.
+
+    Attributes:
+        data: The text, encoded as it was.
+        mended: The findings whose fixes were written, each with its place in the round that wrote it.
+        unmended: Findings whose fix did not make them go away, or brought others; nothing of it was written.
+    """
+
+    data: bytes
+    mended: tuple[Prediction, ...]
+    unmended: tuple[Prediction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A finding and what its fix writes."""
+
+    finding: Prediction
+    texts: tuple[Text, ...]
+
+
+def fixed(data: bytes, found: Sequence[Prediction], lint: Lint, wanted: Collection[Applicability]) -> Fixed:
+    """A text with the fixes of its findings.
+
+    Args:
+        data: The bytes of the file.
+        found: What is found in it.
+        lint: Finds the same in another text at its place.
+        wanted: Which fixes are to be written.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, LookupError, UnicodeError):
+        return Fixed(data, ())
+    rounds = _Rounds(text, encoding, found, lint, wanted)
+    for _ in range(ROUNDS):
+        if not rounds.once():
+            break
+    return Fixed(rounds.text.encode(encoding) if rounds.mended else data, tuple(rounds.mended), tuple(rounds.unmended))
+
+
+@dataclass(slots=True, eq=False)
+class _Rounds:
+    text: str
+    encoding: str
+    found: Sequence[Prediction]
+    lint: Lint
+    wanted: Collection[Applicability]
+    mended: list[Prediction] = field(default_factory=list)
+    unmended: list[Prediction] = field(default_factory=list)
+    refused: set[tuple[str, str]] = field(default_factory=set)
+
+    def once(self) -> bool:
+        """Write the fixes that do not overlap; whether anything was written."""
+        changes = self._changes()
+        if not changes:
+            return False
+        if self._written(changes):
+            return True
+        for change in changes if len(changes) > 1 else ():
+            if self._written([change]):
+                return True
+            self._refuse(change)
+        if len(changes) == 1:
+            self._refuse(changes[0])
+            return self.once()
+        return False
+
+    def _refuse(self, change: _Change) -> None:
+        self.refused.add(_name(change.finding))
+        self.unmended.append(change.finding)
+
+    def _changes(self) -> list[_Change]:
+        asked = [
+            p
+            for p in self.found
+            if p.fix is not None and p.fix.applicability in self.wanted and _name(p) not in self.refused
+        ]
+        if not asked:
+            return []
+        try:
+            tree = Tree(self.text)
+        except UnfitError:
+            return []
+        chosen: list[_Change] = []
+        taken: set[Text] = set()
+        for finding in asked:
+            made = texts(tree, finding.fix) if finding.fix is not None else ()
+            if made and not _overlap(made, taken):
+                chosen.append(_Change(finding, made))
+                taken.update(made)
+        return chosen
+
+    def _written(self, changes: list[_Change]) -> bool:
+        """Write these changes if they mend what they are for."""
+        writes = sorted({text for change in changes for text in change.texts})
+        text = applied(self.text, writes)
+        try:
+            data = text.encode(self.encoding)
+            ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        found = self.lint(data)
+        if not _is_mended(_Spans(self.text, text, writes), changes, self.found, found):
+            return False
+        self.mended += [change.finding for change in changes]
+        self.text, self.found = text, found
+        return True
+
+
+def _name(finding: Prediction) -> tuple[str, str]:
+    return finding.rule.code, finding.message
+
+
+def _overlap(made: Iterable[Text], taken: Collection[Text]) -> bool:
+    """Whether texts are written where others are; the same text, such as an import, is written once."""
+    return any(
+        one not in taken and any(one.start <= other.end and other.start <= one.end for other in taken) for one in made
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Spans:
+    """Places of the text before and after some writes."""
+
+    before: str
+    after: str
+    writes: list[Text]
+
+    def moved(self, offset: int) -> int:
+        """Where a place of the old text is in the new one."""
+        return offset + sum(len(w.content) - (w.end - w.start) for w in self.writes if w.end <= offset)
+
+    def of(self, change: _Change) -> list[tuple[int, int]]:
+        """Where the new text holds what a change wrote, and what its finding was about."""
+        spans = [(self.moved(w.end) - len(w.content), self.moved(w.end)) for w in change.texts]
+        place = change.finding.range
+        first = self.moved(_offset(self.before, place.line, place.column))
+        last = self.moved(_offset(self.before, place.end_line, place.end_column))
+        return [*spans, (first, last)]
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """The offset of a place whose line and column count from 1."""
+    start = 0
+    for _ in range(line - 1):
+        ends = [text.find(end, start) for end in ("\r\n", "\n", "\r")]
+        found = min((end for end in ends if end >= 0), default=len(text))
+        start = found + (2 if text.startswith("\r\n", found) else 1)
+    return start + column - 1
+
+
+def _is_mended(
+    spans: _Spans, changes: list[_Change], before: Sequence[Prediction], after: Sequence[Prediction]
+) -> bool:
+    """Whether what the changes are for is gone, and nothing of another kind came that counts."""
+    known = {p.rule.code for p in before}
+    if any(p.rule.code not in known and p.severity != "info" for p in after):
+        return False
+    there = Counter(map(_name, before))
+    for change in changes:
+        others = there - Counter([_name(change.finding)])
+        covered = spans.of(change)
+        for p in after:
+            start = _offset(spans.after, p.range.line, p.range.column)
+            same = p.rule.code == change.finding.rule.code and any(first <= start < last for first, last in covered)
+            if same and not others[_name(p)]:
+                return False
+    return True
+
+
+def diff(name: str, before: bytes, after: bytes) -> str:
+    """The unified diff of two texts of a file."""
+    import difflib
+
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(before).readline)
+    old, new = (LINE.findall(data.decode(encoding)) for data in (before, after))
+    lines = difflib.unified_diff(old, new, name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def range_texts(tree: Tree, made: Iterable[Text]) -> list[tuple[Range, str]]:
+    """What is written, with the ranges that it replaces."""
+    return [(tree.range_of(text.start, text.end), text.content) for text in made]

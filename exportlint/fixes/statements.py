@@ -1,0 +1,228 @@
+"""The text that edits of statements and of classes come to."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.fixes.imports import torch_name
+from exportlint.fixes.tree import Text, Tree, UnfitError, is_attribute, last_name
+
+if TYPE_CHECKING:
+    from exportlint.fixes.edits import Below, Guarded, Listed, Registered, Renamed, Selected
+
+_NAMED = ("register_buffer", "register_parameter", "register_module", "add_module")
+
+
+def guarded(tree: Tree, edit: Guarded) -> list[Text]:
+    """A statement under an ``if`` of its own."""
+    call = tree.find(edit.range, cst.Call)
+    small = tree.parents[call]
+    line = tree.parents.get(small)
+    if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        raise UnfitError("it does not stand alone on its line")
+    start = tree.span(line)[0]
+    indentation = tree.text[tree.offset(tree.positions[line].start.line, 1) : start]
+    if indentation.strip():
+        raise UnfitError("it does not stand alone on its line")
+    name, imports = torch_name(tree, edit.name)
+    step = tree.module.default_indent
+    return [*imports, Text(start, start, f"if not {name}():{tree.module.default_newline}{indentation}{step}")]
+
+
+def registered(tree: Tree, edit: Registered) -> list[Text]:
+    """The assignment as a registered buffer, where it is the only one and the module is initialised before it."""
+    node = tree.expression(edit.range)
+    assign = tree.around(node, cst.Assign)
+    target = assign.targets[0].target
+    function, cls = tree.around(assign, cst.FunctionDef), tree.around(assign, cst.ClassDef)
+    if len(assign.targets) != 1 or not is_attribute(target, edit.name) or function.name.value != "__init__":
+        raise UnfitError("it is not bound by a plain assignment in __init__")
+    start, end = tree.span(assign)
+    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
+        raise UnfitError("the module is not initialised before it")
+    for other in _bindings(tree, cls, edit.name):
+        if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
+            raise UnfitError("it is bound elsewhere as well")
+    sign = re.compile(r"\s*=\s*").match(tree.text, tree.span(target)[1])
+    if sign is None:
+        raise UnfitError("it is not a plain assignment")
+    return [
+        Text(start, sign.end(), f'self.register_buffer("{edit.name}", '),
+        Text(end, end, ", persistent=False)"),
+    ]
+
+
+def _bindings(tree: Tree, cls: cst.ClassDef, name: str) -> list[cst.Assign]:
+    """The assignments in a class that bind ``self.NAME``."""
+    found = tree.inside(cls, cst.Assign)
+    return [a for a in found if any(_binds(tree, t.target, name) for t in a.targets)]
+
+
+def _binds(tree: Tree, target: cst.BaseAssignTargetExpression, name: str) -> bool:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return any(is_attribute(node, name) for node in tree.inside(target, cst.Attribute))
+    return is_attribute(target, name)
+
+
+def listed(tree: Tree, edit: Listed) -> list[Text]:
+    """A list of modules as one that the module knows."""
+    cls = tree.around(tree.expression(edit.range), cst.ClassDef)
+    bindings = _bindings(tree, cls, edit.name)
+    if len(bindings) != 1 or not isinstance(bindings[0].value, (cst.List, cst.ListComp)):
+        raise UnfitError("it is not bound to one list")
+    value = bindings[0].value
+    made = _elements(value) or _appended(tree, cls, edit.name)
+    names = {last_name(e.func) if isinstance(e, cst.Call) else "" for e in made}
+    if not names or any(not name[:1].isupper() for name in names) or ("Parameter" in names and len(names) > 1):
+        raise UnfitError("what is in the list is not known")
+    kind = "ParameterList" if names == {"Parameter"} else "ModuleList"
+    name, imports = _nn_name(tree, kind)
+    start, end = tree.span(value)
+    return [*imports, Text(start, start, f"{name}("), Text(end, end, ")")]
+
+
+def _elements(value: cst.List | cst.ListComp) -> list[cst.BaseExpression]:
+    return [value.elt] if isinstance(value, cst.ListComp) else [element.value for element in value.elements]
+
+
+def _appended(tree: Tree, cls: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+    """What is appended to an attribute in a class."""
+    found = tree.inside(cls, cst.Call)
+    return [
+        call.args[0].value
+        for call in found
+        if isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "append"
+        and is_attribute(call.func.value, name)
+        and len(call.args) == 1
+    ]
+
+
+def _nn_name(tree: Tree, kind: str) -> tuple[str, list[Text]]:
+    if re.search(r"^(?:from torch import .*\bnn\b|import torch\.nn as nn\b)", tree.text, re.MULTILINE):
+        return f"nn.{kind}", []
+    return torch_name(tree, f"torch.nn.{kind}")
+
+
+def renamed(tree: Tree, edit: Renamed) -> list[Text]:
+    """An attribute under another name, wherever its class names it."""
+    cls = tree.around(tree.expression(edit.range), cst.ClassDef)
+    attributes = list(tree.inside(cls, cst.Attribute))
+    if any(is_attribute(node, edit.new) for node in attributes):
+        raise UnfitError("the new name is taken")
+    found = [tree.span(node.attr) for node in attributes if is_attribute(node, edit.name)]
+    for call in tree.inside(cls, cst.Call):
+        first = call.args[0].value if call.args else None
+        named = isinstance(first, cst.SimpleString) and first.evaluated_value == edit.name
+        if named and first is not None and last_name(call.func) in _NAMED:
+            start, end = tree.span(first)
+            found.append((start + 1, end - 1))
+    return [Text(start, end, edit.new) for start, end in sorted(found)]
+
+
+def below(tree: Tree, edit: Below) -> list[Text]:
+    """A class with a call that is given it, below."""
+    for statement in tree.module.body:
+        if isinstance(statement, cst.ClassDef) and statement.name.value == edit.cls:
+            name, imports = torch_name(tree, edit.name)
+            end = _line_end(tree, tree.span(statement)[1])
+            line = tree.module.default_newline
+            return [*imports, Text(end, end, f"{line}{line}{line}{name}({edit.cls})")]
+    raise UnfitError("the class is not at the top level of the file")
+
+
+def _line_end(tree: Tree, offset: int) -> int:
+    """The offset at which the line of an offset ends, or that before it where the offset is where a line begins."""
+    end = len(tree.text[:offset].rstrip())
+    found = re.compile(r"[^\r\n]*").match(tree.text, end)
+    return found.end() if found is not None else end
+
+
+def selected(tree: Tree, edit: Selected) -> list[Text]:
+    """``torch.where`` in place of a decision between two values."""
+    test = tree.expression(edit.range)
+    outer = tree.parents[test]
+    if isinstance(outer, cst.IfExp) and outer.test is test:
+        start, end = tree.span(outer)
+        tree.uncommented(start, end)
+        name, imports = torch_name(tree, "torch.where")
+        return [*imports, tree.replaced(start, end, _where(tree, name, test, outer.body, outer.orelse))]
+    if isinstance(outer, cst.If) and outer.test is test:
+        return _decided(tree, outer)
+    raise UnfitError("it decides more than two values")
+
+
+def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpression, other: cst.BaseExpression) -> str:
+    for value in (body, other):
+        plain = isinstance(value, (cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Lambda))
+        if plain or last_name(value) in ("None", "True", "False"):
+            raise UnfitError("it decides between values that are no tensors")
+    return f"{name}({', '.join(tree.source(each) for each in (test, body, other))})"
+
+
+def _decided(tree: Tree, node: cst.If) -> list[Text]:
+    """An ``if`` that binds one name, or returns, either way."""
+    block = tree.parents[node]
+    if not isinstance(block, cst.IndentedBlock):
+        raise UnfitError("it is one of several")
+    start, end = tree.span(node.test)[0], tree.span(node.body)[1]
+    start = tree.span(node)[0]
+    one = _only(node.body)
+    other = _only(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
+    if isinstance(node.orelse, cst.If):
+        raise UnfitError("it is one of several")
+    last: cst.CSTNode = one
+    if isinstance(one, cst.Return) and other is None:
+        position = list(block.body).index(node)
+        follower = block.body[position + 1] if position + 1 < len(block.body) else None
+        other = _small(follower) if isinstance(follower, cst.SimpleStatementLine) else None
+    last = other or one
+    end = tree.span(last)[1]
+    tree.uncommented(start, end)
+    name, imports = torch_name(tree, "torch.where")
+    if isinstance(one, cst.Return) and isinstance(other, cst.Return) and one.value and other.value:
+        text = f"return {_where(tree, name, node.test, one.value, other.value)}"
+    else:
+        text = _bound(tree, name, node, one, other)
+    return [*imports, tree.replaced(start, end, text)]
+
+
+def _bound(tree: Tree, name: str, node: cst.If, one: cst.CSTNode, other: cst.CSTNode | None) -> str:
+    """The assignment that both ways of an ``if`` come to."""
+    target, value = _assigned(one)
+    if other is None:
+        function = tree.around(node, cst.FunctionDef)
+        before = tree.text[tree.span(function)[0] : tree.span(node)[0]]
+        if not re.search(rf"\b{re.escape(target.value)}\b", before):
+            raise UnfitError("the name may not be bound before")
+        return f"{target.value} = {_where(tree, name, node.test, value, target)}"
+    second, instead = _assigned(other)
+    if second.value != target.value:
+        raise UnfitError("it decides more than one value")
+    return f"{target.value} = {_where(tree, name, node.test, value, instead)}"
+
+
+def _assigned(statement: cst.CSTNode) -> tuple[cst.Name, cst.BaseExpression]:
+    """The one name that a statement binds, and to what."""
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        if isinstance(target, cst.Name):
+            return target, statement.value
+    raise UnfitError("it does more than binding a name")
+
+
+def _only(body: cst.BaseSuite) -> cst.BaseSmallStatement:
+    """The one statement of a block."""
+    if isinstance(body, cst.IndentedBlock) and len(body.body) == 1:
+        line = body.body[0]
+        found = _small(line) if isinstance(line, cst.SimpleStatementLine) else None
+        if found is not None:
+            return found
+    raise UnfitError("it does more than one thing")
+
+
+def _small(line: cst.SimpleStatementLine) -> cst.BaseSmallStatement | None:
+    return line.body[0] if len(line.body) == 1 else None

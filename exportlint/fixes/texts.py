@@ -1,0 +1,55 @@
+"""From a fix to the text that it writes into a file."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from exportlint.fixes import calls, edits, statements
+from exportlint.fixes.imports import torch_name
+from exportlint.fixes.tree import Text, Tree, UnfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def texts(tree: Tree, fix: edits.Fix) -> tuple[Text, ...]:
+    """What a fix writes, in the order of the file, without overlaps; nothing where it does not fit the code."""
+    try:
+        found = sorted({text for edit in fix.edits for text in _HANDLERS[type(edit)](tree, edit)})
+    except UnfitError:
+        return ()
+    apart = all(one.end <= two.start for one, two in itertools.pairwise(found))
+    return tuple(found) if apart else ()
+
+
+def applied(text: str, changes: tuple[Text, ...] | list[Text]) -> str:
+    """The text with all changes, which do not overlap."""
+    for change in sorted(changes, reverse=True):
+        text = text[: change.start] + change.content + text[change.end :]
+    return text
+
+
+def _called(tree: Tree, edit: edits.Called) -> list[Text]:
+    call = tree.find(edit.range, cst.Call)
+    name, imports = torch_name(tree, edit.name)
+    return [*imports, tree.replaced(*tree.span(call.func), name)]
+
+
+_HANDLERS: dict[type[edits.Edit], Callable[[Tree, Any], list[Text]]] = {
+    edits.Keyword: calls.keyword,
+    edits.Moved: calls.moved,
+    edits.Behind: calls.behind,
+    edits.Called: _called,
+    edits.Unwrapped: calls.unwrapped,
+    edits.Answered: calls.answered,
+    edits.Tensorial: calls.tensorial,
+    edits.Registered: statements.registered,
+    edits.Listed: statements.listed,
+    edits.Guarded: statements.guarded,
+    edits.Selected: statements.selected,
+    edits.Renamed: statements.renamed,
+    edits.Below: statements.below,
+}

@@ -1,0 +1,182 @@
+"""A file's concrete tree, in which nodes are found by their place: comments, spaces and line ends stay as they are."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
+
+from exportlint.source.sites import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from libcst.metadata import CodeRange
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+_LINE = re.compile(r"\r\n|\r|\n")
+
+
+class UnfitError(Exception):
+    """A fix does not fit the code that it is for."""
+
+
+class Text(NamedTuple):
+    """Characters of a file, by their offsets, and what stands there instead."""
+
+    start: int
+    end: int
+    content: str
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """The concrete tree of a text.
+
+    Attributes:
+        text: The text, without a byte order mark.
+    """
+
+    text: str
+    module: cst.Module = field(init=False)
+    positions: Mapping[cst.CSTNode, CodeRange] = field(init=False)
+    parents: Mapping[cst.CSTNode, cst.CSTNode] = field(init=False)
+    _starts: list[int] = field(init=False)
+    _nodes: dict[tuple[int, int], list[cst.CSTNode]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Parse the text.
+
+        Raises:
+            UnfitError: When libcst cannot, or would not write the same text again.
+        """
+        try:
+            self.module = cst.parse_module(self.text)
+        except (cst.ParserSyntaxError, RecursionError, ValueError) as error:
+            raise UnfitError("libcst does not read the file") from error
+        if self.module.code != self.text:
+            raise UnfitError("libcst would write the file otherwise")
+        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+        self.positions = wrapper.resolve(PositionProvider)
+        self.parents = wrapper.resolve(ParentNodeProvider)
+        self._starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
+        for node in self.positions:
+            if not isinstance(node, (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement)):
+                continue
+            self._nodes.setdefault(self.span(node), []).append(node)
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a place; lines and columns count from 1."""
+        return self._starts[min(line, len(self._starts)) - 1] + column - 1
+
+    def range_of(self, start: int, end: int) -> Range:
+        """The range of the characters between two offsets."""
+        first, last = (bisect.bisect_right(self._starts, at) for at in (start, end))
+        return Range(first, start - self._starts[first - 1] + 1, last, end - self._starts[last - 1] + 1)
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """The offsets at which a node begins and ends, without parentheses around it."""
+        place = self.positions[node]
+        return self.offset(place.start.line, place.start.column + 1), self.offset(place.end.line, place.end.column + 1)
+
+    def source(self, node: cst.CSTNode) -> str:
+        """The text of a node, with the parentheses around it."""
+        return self.module.code_for_node(node)
+
+    def find(self, place: Range, kind: type[Node]) -> Node:
+        """The node of this kind at a place.
+
+        Raises:
+            UnfitError: When there is none.
+        """
+        span = self.offset(place.line, place.column), self.offset(place.end_line, place.end_column)
+        for node in self._nodes.get(span, ()):
+            if isinstance(node, kind):
+                return node
+        raise UnfitError(f"no {kind.__name__} there")
+
+    def expression(self, place: Range) -> cst.BaseExpression:
+        """The expression at a place, whatever its kind.
+
+        Raises:
+            UnfitError: When there is none.
+        """
+        return self.find(place, cst.BaseExpression)  # type: ignore[type-abstract]
+
+    def around(self, node: cst.CSTNode, kind: type[Node]) -> Node:
+        """The innermost node of this kind around a node.
+
+        Raises:
+            UnfitError: When there is none.
+        """
+        for outer in self.outwards(node):
+            if isinstance(outer, kind):
+                return outer
+        raise UnfitError(f"no {kind.__name__} around it")
+
+    def outwards(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around a node, innermost first."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def inside(self, node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
+        """The nodes of this kind in a node, in the order of the source."""
+        waiting = list(node.children)[::-1]
+        while waiting:
+            found = waiting.pop()
+            if isinstance(found, kind):
+                yield found
+            waiting += list(found.children)[::-1]
+
+    def replaced(self, start: int, end: int, content: str) -> Text:
+        """The edit that writes this between two offsets, as small as it can be."""
+        old = self.text[start:end]
+        head = _common(old, content)
+        tail = _common(old[head:][::-1], content[head:][::-1])
+        return Text(start + head, end - tail, content[head : len(content) - tail])
+
+    def uncommented(self, start: int, end: int) -> str:
+        """The text between two offsets, which goes when it is rewritten.
+
+        Raises:
+            UnfitError: When a comment would go with it.
+        """
+        found = self.text[start:end]
+        if "#" in found:
+            raise UnfitError("a comment would be lost")
+        return found
+
+
+def _common(left: str, right: str) -> int:
+    """How many characters two texts begin with in common."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def is_atom(node: cst.BaseExpression) -> bool:
+    """Whether an expression can stand wherever an expression may, as it is."""
+    return bool(node.lpar) or isinstance(
+        node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float, cst.List, cst.Dict)
+    )
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def is_attribute(node: cst.CSTNode, name: str) -> bool:
+    """Whether a node is the attribute of this name of something called ``self``."""
+    return (
+        isinstance(node, cst.Attribute)
+        and node.attr.value == name
+        and isinstance(node.value, cst.Name)
+        and node.value.value == "self"
+    )

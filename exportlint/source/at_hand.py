@@ -1,0 +1,115 @@
+"""Tensors at hand: which names surely hold a tensor that follows the inputs, for fixes to take a device from."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from exportlint.source.tree import FunctionNode, descendants, is_none, parameters
+from exportlint.source.values import Instance, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exportlint.fixes.edits import Fix
+    from exportlint.rules.base import Match
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+
+class AtHand(NamedTuple):
+    """What is at hand at a place: the function around it, and the names of tensors that follow the inputs.
+
+    Attributes:
+        function: The function.
+        names: Its variables.
+        kept: Parameters and buffers of the object whose method it is, by ``self.NAME``.
+    """
+
+    function: ast.AST
+    names: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def note(it: Interpreter, node: ast.AST, state: State) -> None:
+    """Note what is at hand where a tensor is made; where a place is reached more than once, what is so each time."""
+    if it.silent or not it.stack:
+        return
+    found, before = _found(it, state), it.at_hand.get(node)
+    if before is not None:
+        names = tuple(name for name in before.names if name in found.names)
+        found = AtHand(found.function, names, tuple(name for name in before.kept if name in found.kept))
+    it.at_hand[node] = found
+
+
+def _found(it: Interpreter, state: State) -> AtHand:
+    names = tuple(name for name, v in state.variables.items() if isinstance(v, Tensor) and v.placement == "follows")
+    owner = state.frame.owner
+    if names or not isinstance(owner, Instance):
+        return AtHand(it.stack[-1], names, ())
+    this = next((name for name, value in state.variables.items() if value == owner), None)
+    known = it.attributes.get(owner.key, {}).items() if this is not None else ()
+    kept = tuple(f"{this}.{name}" for name, v in known if isinstance(v, Tensor) and v.kept in ("parameter", "buffer"))
+    return AtHand(it.stack[-1], (), kept)
+
+
+def completed(it: Interpreter, match: Match) -> Fix | None:
+    """The fix of a match with the name of a tensor at hand; ``None`` where it needs one and none is at hand."""
+    fix = match.fix
+    if fix is None or not fix.needs_tensor:
+        return fix
+    node = match.site.node
+    there = it.at_hand.get(node)
+    if there is None and it.calling is not None and it.stack:
+        there = _found(it, it.calling)
+    name = _best(node, there) if there is not None else None
+    return fix.with_tensor(name) if name is not None else None
+
+
+def _best(node: ast.AST, there: AtHand) -> str | None:
+    """The name that is best known to be bound: one of the same statement, a parameter, one that was bound before."""
+    body = there.function.body if isinstance(there.function, FunctionNode) else []
+    given = _given(there.function)
+    bound = [*given, *_bound_before(node, body)]
+    beside = _beside(node, body)
+    for candidates in (beside, bound):
+        for name in candidates:
+            if name in there.names:
+                return name
+    return there.kept[0] if there.kept else None
+
+
+def _given(function: ast.AST) -> list[str]:
+    """The parameters of a function that surely hold what is given: one that is ``None`` by default may be that."""
+    if not isinstance(function, (FunctionNode, ast.Lambda)):
+        return []
+    return [p.name for p in parameters(function) if not is_none(p.default)]
+
+
+def _bound_before(node: ast.AST, body: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements of a function's own block bind which end before a place."""
+    for statement in body:
+        if (statement.end_lineno or 0) < getattr(node, "lineno", 0) and isinstance(statement, ast.Assign):
+            yield from _stored(statement)
+
+
+def _stored(node: ast.AST) -> list[str]:
+    return [n.id for n in descendants(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+def _beside(node: ast.AST, body: list[ast.stmt]) -> list[str]:
+    """The names that the statement around a place reads and does not bind."""
+    block = list(body)
+    while True:
+        around = next((s for s in block if any(inner is node for inner in descendants(s))), None)
+        if around is None:
+            return []
+        inner = [each for each in descendants(around) if isinstance(each, ast.stmt)]
+        if not inner or not any(any(n is node for n in descendants(s)) for s in inner):
+            break
+        block = inner
+    stored = set(_stored(around))
+    compound = [n for s in descendants(around) if isinstance(s, ast.stmt) for n in (s, *descendants(s))]
+    inside = {id(n) for n in compound}
+    names = [n for n in descendants(around) if isinstance(n, ast.Name) and id(n) not in inside]
+    return [n.id for n in names if isinstance(n.ctx, ast.Load) and n.id not in stored]
