@@ -90,6 +90,9 @@ def moved(tree: Tree, edit: Moved) -> list[Text]:
     kept = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value != "device"]
     if any(arg.star for arg in call.args):
         raise UnfitError("it is given more than is written")
+    receiver = tree.source(call.func.value)
+    if not kept and edit.source == f"{receiver}.device":  # it is there already
+        return [tree.replaced(tree.span(call)[0], end, receiver)]
     more = "".join(f", {tree.source(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip()}" for arg in kept)
     return [tree.replaced(start, end, f"to({edit.source}{more})")]
 

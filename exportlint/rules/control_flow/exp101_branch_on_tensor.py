@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Selected, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked
@@ -20,6 +21,8 @@ from exportlint.source.values import Const, Number, Static, Tensor, Value, optio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.fixes.edits import Fix
 
 # These compare whole tensors and hand Python the answer.
 _COMPARISONS = ("equal", "allclose", "bool")
@@ -43,7 +46,15 @@ def match(event: Asked) -> Iterator[Match]:
     elif event.by == "case":
         yield Match(event.site, f"`{event.text}` is decided by {what}")
     else:
-        yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}")
+        yield Match(event.site, f"`{event.by}` is decided by `{event.site.text}`, which is {what}", fix=_fix(event))
+
+
+def _fix(event: Asked) -> Fix | None:
+    """Both ways are computed, and one is chosen; only for a tensor of bools, which is what torch.where takes."""
+    chosen = event.by in ("if", "conditional expression")
+    if chosen and isinstance(event.value, Tensor) and event.value.boolean:
+        return fix("Compute both ways and choose by torch.where", Selected(event.site.range), unsafe=True)
+    return None
 
 
 def _is_tensor(value: Value) -> bool:

@@ -14,9 +14,11 @@ only where it fails in eager too.
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import AT_HAND, Keyword, Moved, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Event, Met
@@ -24,6 +26,9 @@ from exportlint.source.values import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.fixes.edits import Fix
+    from exportlint.source.sites import Site
 
 
 _MOVES = re.compile(r"\.(?:cuda|cpu|xpu|to)\([^()]*\)$")
@@ -35,11 +40,24 @@ def match(event: Event) -> Iterator[Match]:
     if stray is not None and stray.home in ("", "context"):
         text = f"`{event.site.text}` puts a tensor on a device of its own, and it meets tensors that follow the inputs"
         variant = "accelerator" if _is_accelerator(stray) else stray.home
-        yield Match(event.site, text, variant, _rewrite(event))
+        yield Match(event.site, text, variant, _rewrite(event), fix=_fix(event.site, variant))
     elif isinstance(event, Called) and isinstance(event.result, Tensor) and _is_accelerator(event.result):
         text = f"`{event.site.text}` asks for an accelerator, and fails wherever there is none"
         if event.result.site == event.site:
-            yield Match(event.site, text, "accelerator", _rewrite(event))
+            yield Match(event.site, text, "accelerator", _rewrite(event), fix=_fix(event.site, "accelerator"))
+
+
+def _fix(site: Site, variant: str) -> Fix | None:
+    """The device of a tensor at hand; unsafe where an accelerator was meant, whatever the inputs are on."""
+    if variant == "context" or not isinstance(site.node, ast.Call):
+        return None
+    unsafe = variant == "accelerator"
+    moves = isinstance(site.node.func, ast.Attribute) and site.node.func.attr in ("cuda", "cpu", "xpu", "to")
+    if moves:
+        title = f"Move it to the device of `{AT_HAND}`"
+        return fix(title, Moved(site.range, f"{AT_HAND}.device"), unsafe=unsafe)
+    title = f"Make it on the device of `{AT_HAND}`"
+    return fix(title, Keyword(site.range, "device", f"{AT_HAND}.device"), unsafe=unsafe)
 
 
 def _rewrite(event: Event) -> str:

@@ -14,14 +14,20 @@ fails in eager too.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import AT_HAND, Behind, Keyword, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Met
+from exportlint.source.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.fixes.edits import Fix
+    from exportlint.source.sites import Site
 
 
 def match(event: Met) -> Iterator[Match]:
@@ -31,7 +37,25 @@ def match(event: Met) -> Iterator[Match]:
         yield Match(
             event.site,
             f"`{event.site.text}` makes a tensor on the default device, and it meets tensors that follow the inputs",
+            fix=_fix(event.site),
         )
+
+
+def _fix(site: Site) -> Fix | None:
+    """The device of a tensor at hand: asked of the factory, or of what it made where it takes none."""
+    if not isinstance(site.node, ast.Call):
+        return None
+    given = {keyword.arg for keyword in site.node.keywords}
+    if given & {"generator", "out", "pin_memory"}:
+        return None
+    func = site.node.func
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    takes = name in ("tensor", "as_tensor", "asarray") or (
+        (known := facts().functions.get(f"torch.{name}")) is not None and known.device
+    )
+    if takes and None not in given:
+        return fix(f"Make it on the device of `{AT_HAND}`", Keyword(site.range, "device", f"{AT_HAND}.device"))
+    return fix(f"Move it to the device of `{AT_HAND}`", Behind(site.range, f".to({AT_HAND}.device)"))
 
 
 RULE = Rule(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Listed, Registered, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Changed, Event, Met
@@ -36,6 +37,7 @@ def match(event: Event) -> Iterator[Match]:
             f"`self.{event.name}` is a plain tensor, and forward writes to it at line {event.site.line}",
             "written",
             rewrite=f'Register it: self.register_buffer("{event.name}", ..., persistent=False).',
+            fix=fix("Register it as a buffer outside of the state dict", Registered(event.origin.range, event.name)),
         )
 
 
@@ -44,14 +46,17 @@ def _met(event: Met) -> Match:
     kind, _, name = event.stray.home.removeprefix(INSIDE).partition(" ")
     if kind == "list":
         text = f"`self.{name}` is a plain list, so .to() does not move the parameters in it"
-        return Match(event.site, text, "list", "Make it an nn.ModuleList or an nn.ParameterList.")
+        listed = fix("Make it a list that the module knows", Listed(event.site.range, name), unsafe=True)
+        return Match(event.site, text, "list", "Make it an nn.ModuleList or an nn.ParameterList.", fix=listed)
     named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
     meets = "which .to() does not move, and it meets tensors that follow the inputs"
     if inside:
         rewrite = f'Register each tensor: self.register_buffer(f"{name}_{{i}}", ..., persistent=False).'
         return Match(event.site, f"`{named}` holds a plain tensor, {meets}", rewrite=rewrite)
     rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
-    return Match(event.site, f"`{named}` is a plain tensor, {meets}", rewrite=rewrite)
+    registered = fix("Register it as a buffer outside of the state dict", Registered(event.site.range, name))
+    made = registered if kind == "attribute" else None
+    return Match(event.site, f"`{named}` is a plain tensor, {meets}", rewrite=rewrite, fix=made)
 
 
 def _is_plain(value: Value) -> bool:

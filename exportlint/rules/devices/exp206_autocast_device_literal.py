@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import AT_HAND, Keyword, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
@@ -29,7 +30,12 @@ def match(event: Called) -> Iterator[Match]:
     device = event.keywords.get("device_type") or (event.arguments[0] if event.arguments else None)
     literal = event.name in _NAMED and isinstance(device, Const) and device.value not in ("cpu", "meta", None)
     if literal or event.name in _FIXED:
-        yield Match(event.site, f"`{event.site.text}` names a device type, whatever the inputs are on")
+        named = Keyword(event.site.range, "device_type", f"{AT_HAND}.device.type", 0)
+        yield Match(
+            event.site,
+            f"`{event.site.text}` names a device type, whatever the inputs are on",
+            fix=fix(f"Name the device type of `{AT_HAND}`", named, unsafe=True) if literal else None,
+        )
 
 
 _BLOCK = "def forward(self, x):\n    with torch.autocast({}, dtype=torch.bfloat16):\n        return self.fc(x)"

@@ -17,14 +17,18 @@ without one, only spellings that pin any dimension are reported.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Answered, Unwrapped, fix
+from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
 from exportlint.source.sides import cut_decides, example_decides
 from exportlint.source.values import (
+    SIZE_TEXT,
     Array,
     Const,
     Dict,
@@ -42,6 +46,8 @@ from exportlint.source.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from exportlint.fixes.edits import Fix
 
 _SYMBOLIC = ("math.ceil", "math.floor", "math.prod", "math.trunc")
 _PIECES = ("torch.split", "torch.unbind", ".split", ".unbind")
@@ -71,12 +77,35 @@ def _converted(event: Converted) -> Iterator[Match]:
         return
     if isinstance(value, Array) and value.of_size and event.to in ("int", "float"):
         yield Match(event.site, f"`{event.site.text}` makes a number of a size that numpy was given")
+    if value == SIZE_TEXT and event.to in ("len", "int", "float", "compare"):
+        yield Match(event.site, f"`{event.site.text}` is decided by the text of a size, which names a symbol", "text")
     if not _varying(value):
         return
     if event.to == "repeat":
         yield Match(event.site, f"`{event.site.text}` repeats a Python list as often as a dynamic size says")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
-        yield Match(event.site, f"`{event.site.text}` makes a number of a size", "number", guess=True)
+        text = f"`{event.site.text}` makes a number of a size"
+        yield Match(event.site, text, "number", guess=True, fix=_fix(event))
+
+
+def _fix(event: Converted) -> Fix | None:
+    """A size is an integer already; what else is made of sizes is converted by functions that keep it symbolic."""
+    node = event.site.node
+    if not isinstance(node, ast.Call):
+        return None
+    if event.to == "int" and len(node.args) == 1 and _is_plain(node.args[0]):
+        return fix("Leave the size as it is", Unwrapped(event.site.range))
+    symbolic = {"int": "sym_int", "float": "sym_float", "math.sqrt": "sym_sqrt"}.get(event.to)
+    if symbolic is None or (event.to == "int" and len(node.args) != 1):
+        return None
+    return fix("Convert it as a symbol", Calling(event.site.range, f"torch.{symbolic}"))
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether an expression is surely an integer: ``x.shape[i]`` or ``x.size(i)``."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size"
 
 
 def _iterated(event: Iterated) -> Iterator[Match]:
@@ -101,9 +130,9 @@ def _called(event: Called) -> Iterator[Match]:
     elif event.name in _RESHAPES:
         yield from _reshaped(event)
     elif any(isinstance(v, Truth) and isinstance(v.of, Size) for k, v in event.keywords.items() if k == "is_causal"):
-        yield Match(
-            event.site, f"`{event.site.text}` is given a symbolic bool where torch wants a bool", "symbolic bool"
-        )
+        text = f"`{event.site.text}` is given a symbolic bool where torch wants a bool"
+        plain = fix("Make a plain bool of it", Answered(event.site.range, "is_causal"))
+        yield Match(event.site, text, "symbolic bool", fix=plain)
     elif isinstance(event.receiver, TorchModule) and facts().modules.get(event.receiver.name) == "recurrent":
         first = event.arguments[0] if event.arguments else None
         dims = first.dims or () if isinstance(first, Tensor) else ()
@@ -194,6 +223,17 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
     variants={
+        "text": Variant(
+            outcomes=outcomes(export="silent", strict="specialises", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    return x * len(str(x.shape[0]))
+                """,
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(12, 4)",
+            ),
+        ),
         "number": Variant(
             outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),
             bad=example("def forward(self, x):\n    return x.reshape(int(x.shape[0]) * 2, 2)", **_INPUTS),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Below, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Given, Returned
@@ -20,7 +21,9 @@ from exportlint.source.values import UNREGISTERED, Dict, Instance, Sequence, Sta
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from exportlint.fixes.edits import Fix
     from exportlint.source.index import ClassEntry
+    from exportlint.source.sites import Site
 
 # Subclasses of these are flattened by themselves.
 _FLATTENED = ("NamedTuple", "OrderedDict", "defaultdict", "deque", "ModelOutput")
@@ -34,6 +37,7 @@ def match(event: Given | Returned) -> Iterator[Match]:
             yield Match(
                 event.site, f"`{event.site.text}` {_verb(event, value)} a {name}, which torch.export does not know",
                 rewrite=f"Register it: torch.export.register_dataclass({name}), or pass its tensors.",
+                fix=_fix(event.site, value.cls),
             )  # fmt: skip
         elif isinstance(value, Static) and value.of in UNREGISTERED:
             name = value.of.rpartition(".")[2]
@@ -43,6 +47,15 @@ def match(event: Given | Returned) -> Iterator[Match]:
             name = {"iterator": "an iterator"}.get(value.kind, "a set")
             text = f"`{event.site.text}` {_verb(event, value)} {name}, which torch.export does not know"
             yield Match(event.site, text, rewrite="Return a list or a tuple.")
+
+
+def _fix(site: Site, cls: ClassEntry) -> Fix | None:
+    """A dataclass of the same file is registered below it; unsafe, since it can be registered only once."""
+    dataclass = any(decorator.rpartition(".")[2].startswith("dataclass") for decorator in cls.decorators)
+    if not dataclass or cls.module.source is not site.source:
+        return None
+    registered = Below(site.range, cls.name, "torch.export.register_dataclass")
+    return fix("Register it", registered, unsafe=True)
 
 
 def _verb(event: Given | Returned, value: Value) -> str:

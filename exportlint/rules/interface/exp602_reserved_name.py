@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Renamed, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Defined
@@ -27,7 +28,11 @@ def match(event: Defined) -> Iterator[Match]:
     for name in _RESERVED:
         value, site = event.attributes.get(name), event.sites.get(name)
         if event.top and site is not None and value is not None and any(_is_registered(v) for v in options(value)):
-            yield Match(site, f"`self.{name}` has a name that the exported program keeps for itself")
+            yield Match(
+                site,
+                f"`self.{name}` has a name that the exported program keeps for itself",
+                fix=fix("Rename it", Renamed(site.range, name, f"{name}_"), unsafe=True),
+            )
 
 
 def _is_registered(value: Value) -> bool:

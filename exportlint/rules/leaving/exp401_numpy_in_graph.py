@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Tensorial, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Event, Indexed
@@ -28,7 +29,12 @@ def match(event: Event) -> Iterator[Match]:
         given = (*event.arguments, *event.keywords.values())
         if event.name == ".numpy" and isinstance(event.receiver, Tensor):
             text = f"`{event.site.text}` hands the values of a tensor to numpy"
-            yield Match(event.site, text, rewrite="Leave out .numpy() and compute with torch on the tensor.")
+            yield Match(
+                event.site,
+                text,
+                rewrite="Leave out .numpy() and compute with torch on the tensor.",
+                fix=fix("Leave out the array", Tensorial(event.site.range)),
+            )
         elif event.name in ("numpy.operator", "torch.operator"):
             yield from _operator(event)
         elif event.name.startswith("numpy.") and tensors(given):

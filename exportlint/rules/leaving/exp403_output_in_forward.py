@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Guarded, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
@@ -19,6 +20,7 @@ from exportlint.source.events import Called
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PREDICATE = "torch.compiler.is_compiling"
 _LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
 
@@ -30,6 +32,7 @@ def match(event: Called) -> Iterator[Match]:
         yield Match(
             event.site,
             f"`{event.site.text}` writes while the model runs, and torch.compile(fullgraph=True) refuses that",
+            fix=fix("Leave it out while the model is captured", Guarded(event.site.range, _PREDICATE)),
         )
 
 
