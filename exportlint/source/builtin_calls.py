@@ -10,6 +10,7 @@ from exportlint.source import attributes
 from exportlint.source.events import Asked, Changed, Converted, Identified, Iterated
 from exportlint.source.values import (
     NONE,
+    SIZE_TEXT,
     UNKNOWN,
     Array,
     Const,
@@ -32,6 +33,7 @@ from exportlint.source.values import (
     join,
     join_all,
     options,
+    sizes,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def _len(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
         return size_of(value, 0)
     if isinstance(value, Sequence):
         return Const(len(value.items)) if value.items is not None and value.kind == "tuple" else Static("int")
-    return Static("int") if isinstance(value, (Shape, TorchModule, Dict)) else UNKNOWN
+    return Static("int") if isinstance(value, (Shape, TorchModule, Dict)) or value == SIZE_TEXT else UNKNOWN
 
 
 def _range(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
@@ -222,6 +224,8 @@ def _text(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: S
         it.emit(Converted(it.site(node, state), given.positional[0], name))
         if isinstance(given.positional[0], Number):
             return given.positional[0]
+        if any(size.varies for size in sizes(given.positional[:1])):
+            return SIZE_TEXT
     return Static("str")
 
 

@@ -16,6 +16,7 @@ from exportlint.source.statements import assign, element
 from exportlint.source.values import (
     NONE,
     SETTING,
+    SIZE_TEXT,
     UNKNOWN,
     Array,
     Closure,
@@ -309,6 +310,8 @@ def compared(it: Interpreter, node: ast.AST, op: ast.cmpop, pair: tuple[Value, V
                     same = isinstance(op, (ast.Eq, ast.NotEq))
                     test = _test(op, other, side is right)
                     return value if isinstance(value, Array) else Truth(value, other, test, same)
+    if SIZE_TEXT in pair and isinstance(op, (ast.Eq, ast.NotEq)):
+        it.emit(Converted(it.site(node, state), SIZE_TEXT, "compare"))
     return _static_comparison(op, left, right)
 
 

@@ -78,12 +78,19 @@ def bind(it: Interpreter, function: Function, arguments: Arguments, inner: State
         inner.variables[node.args.vararg.arg] = (
             Sequence(tuple(positional), kind="tuple")
             if positional or not arguments.open
-            else Sequence(None, UNKNOWN, "tuple")
+            else Sequence(None, _each(it, node.args.vararg, inner), "tuple")
         )
     for parameter in keyword_only(node.args):
         inner.variables[parameter.name] = _keyword(it, parameter, keywords, arguments, inner)
     if node.args.kwarg is not None:
         inner.variables[node.args.kwarg.arg] = Dict(tuple(keywords.items()), kept=OPEN if arguments.open else "")
+
+
+def _each(it: Interpreter, parameter: ast.arg, inner: State) -> Value:
+    """What each of the arguments is that a ``*`` takes, by its annotation."""
+    from exportlint.source.calls import annotated
+
+    return UNKNOWN if parameter.annotation is None else annotated(it, parameter.annotation, inner)
 
 
 def _keyword(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -492,3 +493,5 @@ HANDLERS: dict[type[ast.AST], Handler] = {
     ast.Delete: _delete,
     ast.Match: _match,
 }
+if sys.version_info >= (3, 11):
+    HANDLERS[ast.TryStar] = _try

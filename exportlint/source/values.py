@@ -382,6 +382,8 @@ class Union(Value):
 
 UNREGISTERED = ("collections.UserDict", "collections.UserList", "types.SimpleNamespace")
 """Classes outside of the project that torch.export does not flatten: a `Static` of their name is an object of one."""
+SIZE_TEXT = Static("text of a size")
+"""What ``str`` makes of a size that varies: while a model is captured, the name of a symbol."""
 UNKNOWN = Unknown()
 SETTING = Setting()
 LATER = Later()

@@ -156,6 +156,8 @@ FORMS = (
     _on_devices("if self.t is None:\n    self.t = torch.arange(4, device=x.device)\nreturn x * self.t", FINE,
                 init="self.t = None"),
     form("a, b = x.chunk(2, 0)\nreturn a + b", FINE, **ROWS),
+    form("return x * (2 if str(x.shape[0]) == '6' else 3)", ("silent", "specialises", "breaks"), "EXP301 text", **ROWS),
+    form("return x if f'{x.shape} {str(x.shape[0])}' else -x", ("fine", "specialises", "breaks"), **ROWS),
     form("a, *rest = x\nreturn a", SPECIALISES, "EXP301", **ROWS),
     form("return x.reshape(int(math.prod(x.shape)))", NUMBER, "EXP301 number",
          **ROWS, imports="import math"),

@@ -562,3 +562,31 @@ class Net(nn.Module):
 """
     lines = [line for code, line in codes(tmp_path, text) if code == "EXP101"]
     assert lines == ([8 + body.count("\n") + 1] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("def forward(self, *xs: torch.Tensor):\n    for x in xs:\n        if x.any():\n            return x", [7]),
+        ("def forward(self, *xs: int):\n    for x in xs:\n        if x.any():\n            return x", []),
+        ("def forward(self, *xs):\n    return 1 if xs[0].any() else 0", []),
+    ],
+)
+def test_arguments_behind_a_star_are_what_the_annotation_says(tmp_path: Path, body: str, lines: list[int]) -> None:
+    text = f"import torch\nfrom torch import nn\nclass Net(nn.Module):\n{textwrap.indent(body, '    ')}\n"
+    assert codes(tmp_path, text) == [("EXP101", line - 1) for line in lines]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="except* is syntax of Python 3.11")
+def test_what_is_inside_of_a_try_with_exception_groups_is_analysed(tmp_path: Path) -> None:
+    text = """
+        import torch
+        class Net(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                try:
+                    y = 1 if x.any() else 0
+                except* ValueError:
+                    y = 2 if x.all() else 0
+                return y
+    """
+    assert codes(tmp_path, text) == [("EXP101", 6), ("EXP101", 8)]
