@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exportlint.cli.effort import effort_of, effort_options, profile
+from exportlint.cli.fixing import fix_options, fixing, mend
 from exportlint.cli.lint_options import resolver, settings_options
 from exportlint.config import UserError
 from exportlint.formats import FORMATS
@@ -46,6 +47,7 @@ STDIN = Path("-")
     "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
 )
 @click.option("--add-ignores", is_flag=True, help="Write comments into the files that silence what is found.")
+@fix_options
 @effort_options
 def check(paths: tuple[Path, ...], **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
@@ -80,8 +82,30 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if show_files:
         click.echo("".join(f"{file}\n" for file in files), nl=False)
         return 0
+    asked = fixing(given, stdin=STDIN in paths)
     _tell_what_runs_show(settings)
-    checked, excerpts = _linted(paths, files, settings, given)
+    data = sys.stdin.buffer.read() if STDIN in paths and files else None
+    checked, excerpts = _linted(paths, files, settings, given, data)
+    found, shown = _asked_for(checked, excerpts, settings, given)
+    if asked is not None:
+        hidden = [p for p in checked.predictions if p not in shown]
+        status = mend(asked, shown, hidden, settings, data)
+        if not asked.reports:
+            return status
+        checked, excerpts = _linted(paths, files, settings, given, data)
+        found, shown = _asked_for(checked, excerpts, settings, given)
+    if given["add_ignores"]:
+        return _add_ignores(shown)
+    _print(found, shown, checked, excerpts, given)
+    if any(left_out.is_unread for left_out in checked.unanalysed):
+        return 2
+    return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _asked_for(
+    checked: Checked, excerpts: Excerpts, settings: Resolver, given: dict[str, Any]
+) -> tuple[list[Prediction], list[Prediction]]:
+    """The findings that are new in the sense of the options, and those of them that are shown."""
     found = list(checked.predictions)
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])
@@ -90,13 +114,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         for p in found:
             parts[_is_hidden(p, settings) and not settings.of_file(p.path).fails("info")].append(p)
         found = _new_to_baseline(parts[0], checked, excerpts, given["baseline"], given["update_baseline"]) + parts[1]
-    shown = [p for p in found if not _is_hidden(p, settings)]
-    if given["add_ignores"]:
-        return _add_ignores(shown)
-    _print(found, shown, checked, excerpts, given)
-    if any(left_out.is_unread for left_out in checked.unanalysed):
-        return 2
-    return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+    return found, [p for p in found if not _is_hidden(p, settings)]
 
 
 def _is_hidden(prediction: Prediction, settings: Resolver) -> bool:
@@ -121,13 +139,12 @@ def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -
 
 
 def _linted(
-    paths: tuple[Path, ...], files: tuple[Path, ...], settings: Resolver, given: dict[str, Any]
+    paths: tuple[Path, ...], files: tuple[Path, ...], settings: Resolver, given: dict[str, Any], data: bytes | None
 ) -> tuple[Checked, Excerpts]:
     from exportlint.linting.excerpts import Excerpts
     from exportlint.linting.linter import check_files, check_text
 
-    if STDIN in paths and files:
-        data = sys.stdin.buffer.read()
+    if data is not None:
         return check_text(files[0], data, settings), Excerpts.of_text(files[0], data)
     _warn_of_empty(paths, files)
     effort = effort_of(given, settings)

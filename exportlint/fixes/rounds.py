@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from exportlint.fixes.edits import Applicability
     from exportlint.source.engine import Prediction
-    from exportlint.source.sites import Range
 
     Lint: TypeAlias = Callable[[bytes], Sequence[Prediction]]
 
@@ -209,8 +208,3 @@ def diff(name: str, before: bytes, after: bytes) -> str:
     old, new = (LINE.findall(data.decode(encoding)) for data in (before, after))
     lines = difflib.unified_diff(old, new, name, name)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def range_texts(tree: Tree, made: Iterable[Text]) -> list[tuple[Range, str]]:
-    """What is written, with the ranges that it replaces."""
-    return [(tree.range_of(text.start, text.end), text.content) for text in made]

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def render(results: Results) -> str:
     """A line a finding; nothing where there is none."""
-    return "".join(json.dumps(as_json(p)) + "\n" for p in results.shown)
+    return "".join(json.dumps(finding) + "\n" for finding in as_json(results))

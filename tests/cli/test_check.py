@@ -68,7 +68,10 @@ def test_json_has_the_field_names_of_ruff_and_the_outcomes(run, tmp_path: Path) 
     assert found["location"] == {"row": 7, "column": 21}
     assert found["end_location"] == {"row": 7, "column": 32}
     assert found["noqa_row"] == 7
-    assert found["fix"] is None
+    assert found["fix"]["applicability"] == "unsafe"
+    (edit,) = found["fix"]["edits"]
+    assert edit["content"] == "torch.where(x.sum() > 0, x, -x)"
+    assert (edit["location"], edit["end_location"]) == ({"row": 7, "column": 16}, {"row": 7, "column": 40})
     assert found["url"] is None
     assert found["rewrite"].startswith("Use torch.where")
     assert list(found["outcomes"]) == list(MODES)

@@ -1,0 +1,137 @@
+"""Options of ``exportlint check`` that mend what is found."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from exportlint.config import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from exportlint.fixes.edits import Applicability
+    from exportlint.fixes.files import FixedFile
+    from exportlint.linting.settings import Resolver
+    from exportlint.source.engine import Prediction
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+_WORDS = ("fix", "fix_only", "diff")
+_OPTIONS = (
+    click.option("--fix", is_flag=True, help="Write the safe fixes into the files, and report what is left."),
+    click.option("--unsafe-fixes", is_flag=True, help="Take the fixes too that may change what a model computes."),
+    click.option("--diff", is_flag=True, help="Print what --fix would change, and write nothing; exit 1 if anything."),
+    click.option("--fix-only", is_flag=True, help="As --fix, and report nothing that is left; exit 0."),
+)
+
+
+def fix_options(command: Command) -> Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Fixing:
+    """What was asked for.
+
+    Attributes:
+        wanted: Which fixes.
+        writes: Whether they are written, not printed.
+        reports: Whether what is left is reported.
+    """
+
+    wanted: tuple[Applicability, ...]
+    writes: bool
+    reports: bool
+
+
+def fixing(given: dict[str, Any], *, stdin: bool) -> Fixing | None:
+    """What the options ask for; ``None`` where nothing is to be mended.
+
+    Raises:
+        UserError: When they do not go together.
+    """
+    if not any(given[word] for word in _WORDS):
+        if given["unsafe_fixes"]:
+            raise UserError("--unsafe-fixes goes with --fix, --fix-only or --diff")
+        return None
+    for option in ("add_ignores", "update_baseline", "statistics"):
+        if given[option] and not (option == "statistics" and given["fix"]):
+            raise UserError(f"--{option.replace('_', '-')} does not go with --fix, --fix-only or --diff")
+    reports = given["fix"] and not given["fix_only"] and not given["diff"]
+    if stdin and reports:
+        raise UserError("--fix needs files; for standard input, --fix-only prints the text with fixes")
+    return Fixing(("safe", "unsafe") if given["unsafe_fixes"] else ("safe",), not given["diff"], reports)
+
+
+def mend(
+    asked: Fixing, found: Iterable[Prediction], left_out: Sequence[Prediction], settings: Resolver, stdin: bytes | None
+) -> int:
+    """Mend findings, or print how; the exit status where nothing else is to be reported.
+
+    Args:
+        asked: How.
+        found: The findings.
+        left_out: Findings that stay as they are, since nobody asked for them.
+        settings: The settings of each file.
+        stdin: What was read from standard input, where that is what is linted.
+
+    Raises:
+        OSError: When a file cannot be written; it stays as it is then.
+    """
+    from exportlint.text import counted
+
+    files = mended = 0
+    text = stdin
+    for file in _fixed(asked, found, left_out, settings, stdin):
+        for p in file.fixed.unmended:
+            click.echo(f"{_place(p)}: {p.rule.code} was left as it is: its fix does not mend it", err=True)
+        if not file.fixed.mended:
+            continue
+        files, mended = files + 1, mended + len(file.fixed.mended)
+        if not asked.writes:
+            _print_diff(file)
+        elif stdin is None:
+            file.write()
+        else:
+            text = file.fixed.data
+    if text is not None and asked.writes:
+        sys.stdout.buffer.write(text)
+    words = "fixed" if asked.writes else "would be fixed"
+    click.echo(f"{counted(mended, 'finding')} {words} in {counted(files, 'file')}", err=True)
+    return int(not asked.writes and mended > 0)
+
+
+def _fixed(
+    asked: Fixing, found: Iterable[Prediction], left_out: Sequence[Prediction], settings: Resolver, stdin: bytes | None
+) -> Iterator[FixedFile]:
+    from exportlint.fixes.files import fixed_files
+    from exportlint.linting.linter import check_text
+    from exportlint.source.files import content
+
+    unasked = {(p.path, p.rule.code, p.message) for p in left_out}
+
+    def lint(path: Path, data: bytes) -> Sequence[Prediction]:
+        there = check_text(path, data, settings).predictions
+        return [p for p in there if (p.path, p.rule.code, p.message) not in unasked]
+
+    return fixed_files(found, lambda path: content(path) if stdin is None else stdin, lint, asked.wanted)
+
+
+def _place(p: Prediction) -> str:
+    from exportlint.formats.wording import place
+
+    return place(p)
+
+
+def _print_diff(file: FixedFile) -> None:
+    from exportlint.fixes.rounds import diff
+    from exportlint.formats.wording import shown_path
+
+    click.echo(diff(shown_path(file.path), file.before, file.fixed.data), nl=False)

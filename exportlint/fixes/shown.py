@@ -1,0 +1,60 @@
+"""A fix as it is shown: the text that it would write, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from exportlint.fixes.edits import Applicability, Fix
+    from exportlint.fixes.tree import Tree
+    from exportlint.source.files import SourceFile
+    from exportlint.source.sites import Range
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFix:
+    """A fix in text.
+
+    Attributes:
+        title: What it does.
+        applicability: Whether it is safe.
+        edits: What stands in which range instead; nothing where the code is not of a kind that can be edited.
+    """
+
+    title: str
+    applicability: Applicability
+    edits: tuple[tuple[Range, str], ...]
+
+
+@dataclass(slots=True, eq=False)
+class ShownFixes:
+    """The fixes of findings in text; files are parsed when one of their fixes is first asked for, one is kept."""
+
+    _path: Path | None = None
+    _tree: Tree | None = None
+
+    def of(self, path: Path, source: SourceFile | None, fix: Fix | None) -> ShownFix | None:
+        """The fix of a finding in a file; ``None`` where there is none or nothing can be written."""
+        if fix is None or source is None:
+            return None
+        if path != self._path:
+            self._path, self._tree = path, _parsed(source.text)
+        if self._tree is None:
+            return None
+        from exportlint.fixes.texts import texts
+
+        made = texts(self._tree, fix)
+        edits = tuple((self._tree.range_of(text.start, text.end), text.content) for text in made)
+        return ShownFix(fix.title, fix.applicability, edits) if edits else None
+
+
+def _parsed(text: str) -> Tree | None:
+    from exportlint.fixes.tree import Tree, UnfitError
+
+    try:
+        return Tree(text)
+    except UnfitError:
+        return None
