@@ -156,13 +156,13 @@ def _class(it: Interpreter, node: ast.Call, callee: Class, given: Arguments, sta
 
 
 def _instance(it: Interpreter, node: ast.Call, callee: Instance, given: Arguments, state: State) -> Value:
-    name = "forward" if callee.module else "__call__"
-    entry = it.project.method(callee.cls, name) or it.project.method(callee.cls, "__call__")
-    if entry is None:
+    function: Value | None = it.forward(callee) if callee.module else None
+    entry = it.project.method(callee.cls, "__call__") if function is None else None
+    if function is None and entry is None:
         _, outside = it.project.lineage(callee.cls)
         known = next((o for o in outside if o in facts().modules), None)
         return UNKNOWN if known is None else torch_module(it, node, TorchModule(known), given, state)
-    function = it.function(entry, callee)
+    function = it.function(entry, callee) if entry is not None else function
     return it.invoke(function, given, state, it.site(node, state)) if isinstance(function, Function) else UNKNOWN
 
 

@@ -69,10 +69,11 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
 
 
 def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:
-    entry = it.project.method(model.cls, "forward")
-    if entry is not None:
-        for parameter, value in zip(list(parameters(entry.node))[1:], positional, strict=False):
-            it.emit(Given(Site(entry.module.source, parameter.node), value))
+    function = it.forward(model)
+    if function is not None:
+        taken = list(parameters(function.node))[function.owner is not None :]
+        for parameter, value in zip(taken, positional, strict=False):
+            it.emit(Given(Site(function.closure.module.source, parameter.node), value))
 
 
 def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:
@@ -139,19 +140,20 @@ def _example(size: Value) -> int | None:
 
 def run_class(it: Interpreter, cls: ClassEntry) -> None:
     """Run the forward of a class of which nothing is known but its source."""
-    entry = it.project.method(cls, "forward")
-    if entry is not None:
-        owner = it.instance(cls, None, Arguments(open=True), State(Frame(cls.module, cls)))
-        run(it, owner, _given(it, entry, owner, cls))
+    if it.project.method(cls, "forward") is None and not any(
+        "forward" in c.written for c in it.project.lineage(cls)[0]
+    ):
+        return
+    owner = it.instance(cls, None, Arguments(open=True), State(Frame(cls.module, cls)))
+    function = it.forward(owner)
+    if function is not None:
+        run(it, owner, _given(it, function, cls))
 
 
 def run(it: Interpreter, model: Instance, given: Arguments) -> None:
     """Run the forward of a model."""
-    entry = it.project.method(model.cls, "forward")
-    if entry is None:
-        return
-    function = it.function(entry, model)
-    if isinstance(function, Function):
+    function = it.forward(model)
+    if function is not None:
         it.defined(model)
         state = State(Frame(function.closure.module, model.cls, model))
         it.invoke(function, given, state)
@@ -167,14 +169,16 @@ def run_entry(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> 
     if owner is not None and owner.module:
         it.defined(owner)
     state = State(Frame(function.closure.module, cls, owner))
-    it.invoke(function, _given(it, entry, function.owner, cls), state)
+    it.invoke(function, _given(it, function, cls), state)
     it.finish(state)
 
 
-def _given(it: Interpreter, entry: FunctionEntry, owner: Value | None, cls: ClassEntry | None) -> Arguments:
-    node = entry.node
-    state = State(Frame(entry.module, cls, owner))
-    first = next(iter(parameters(node)), None) if owner is not None else None
+def _given(it: Interpreter, function: Function, cls: ClassEntry | None) -> Arguments:
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        return Arguments(open=True)
+    state = State(Frame(function.closure.module, cls, function.owner))
+    first = next(iter(parameters(node)), None) if function.owner is not None else None
     values: list[Value] = []
     named: dict[str, Value] = {}
     only = {p.name for p in keyword_only(node.args)}
@@ -266,8 +270,7 @@ def _callee(it: Interpreter, node: ast.expr, function: FunctionNode, state: Stat
 def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, callee: Value, depth: int) -> bool:
     """Whether the call is one of a function or module of the project that uses what it is given as a tensor."""
     if isinstance(callee, Instance):
-        entry = it.project.method(callee.cls, "forward") if callee.module else None
-        callee = it.function(entry, callee) if entry is not None else UNKNOWN
+        callee = (it.forward(callee) if callee.module else None) or UNKNOWN
     if not isinstance(callee, Function) or isinstance(callee.node, ast.Lambda):
         return False
     names: list[str | int | None] = [*range(len(node.args)), *(keyword.arg for keyword in node.keywords)]

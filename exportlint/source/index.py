@@ -106,7 +106,7 @@ class ModuleIndex:
     def statements(self) -> dict[Place, ast.stmt]:
         """The trees of the statements that extents point to."""
         if not self._statements:
-            self._statements = {_place(s): s for s in _all(_parsed(self.source.text).body)}
+            self._statements = {_place(s): _as_function(s) for s in _all(_parsed(self.source.text).body)}
         return self._statements
 
     @property
@@ -243,7 +243,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 def _extent(module: ModuleIndex, node: ast.stmt) -> Extent:
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
-    module._statements[_place(node)] = node
+    module._statements.setdefault(_place(node), _as_function(node))
     return Extent(module, first, node.end_lineno or node.lineno, _place(node))
 
 
@@ -275,6 +275,8 @@ def _class(module: ModuleIndex, node: ast.ClassDef) -> ClassEntry:
                 entry.methods[statement.name] = method
             for name in _written(statement):
                 written.setdefault(name, set()).add(statement.name)
+        elif (renamed := _renamed(entry, statement)) is not None:
+            entry.methods[renamed.name] = renamed
         else:
             for name in _bound(statement):
                 entry.attributes[name] = _extent(module, statement)
@@ -283,6 +285,30 @@ def _class(module: ModuleIndex, node: ast.ClassDef) -> ClassEntry:
     entry.fields = tuple(names)
     entry.written = {name: frozenset(methods) for name, methods in written.items()}
     return entry
+
+
+def _as_function(statement: ast.stmt) -> ast.stmt:
+    """The statement; of one that gives a lambda a name, the definition of a function that says the same."""
+    made = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(made, ast.Lambda) or not isinstance(target, ast.Name):
+        return statement
+    body = ast.copy_location(ast.Return(made.body), made.body)
+    function = ast.FunctionDef(target.id, made.args, [body], [], None, None)
+    function.__dict__.setdefault("type_params", [])  # Python 3.12 and later have them
+    return ast.copy_location(function, statement)
+
+
+def _renamed(entry: ClassEntry, statement: ast.stmt) -> FunctionEntry | None:
+    """The method that a class binds with ``name = lambda self: ...``, or with ``name = other`` to another one."""
+    plain = isinstance(statement, ast.Assign) and len(statement.targets) == 1
+    target = statement.targets[0] if plain else None  # type: ignore[attr-defined]
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+        return None
+    if isinstance(statement.value, ast.Lambda):
+        return FunctionEntry(target.id, _extent(entry.module, statement), (), entry)
+    other = entry.methods.get(statement.value.id) if isinstance(statement.value, ast.Name) else None
+    return None if other is None else FunctionEntry(target.id, other.extent, other.decorators, entry)
 
 
 def _written(function: FunctionNode) -> Iterator[str]:

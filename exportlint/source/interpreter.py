@@ -291,6 +291,14 @@ class Interpreter:
                 if slot.site is not None:
                     self.sites[key].setdefault(name, slot.site)
 
+    def forward(self, owner: Instance) -> Function | None:
+        """The ``forward`` of an object: the one that ``__init__`` binds, or that of its class."""
+        held = self.initial(owner, "forward")
+        if held is None:
+            entry = self.project.method(owner.cls, "forward")
+            held = self.function(entry, owner) if entry is not None else UNKNOWN
+        return held if isinstance(held, Function) else None
+
     def initial(self, owner: Instance, name: str) -> Value | None:
         """What an attribute is when a call begins; ``None`` if ``__init__`` does not bind it."""
         value = self.attributes.get(owner.key, {}).get(name)

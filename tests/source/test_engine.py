@@ -590,3 +590,26 @@ def test_what_is_inside_of_a_try_with_exception_groups_is_analysed(tmp_path: Pat
                 return y
     """
     assert codes(tmp_path, text) == [("EXP101", 6), ("EXP101", 8)]
+
+
+BOUND = "def __init__(self):\n    super().__init__()\n    self.forward = self.other\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "forward = lambda self, x: 1 if x.any() else 0",
+        "def other(self, x):\n    return 1 if x.any() else 0\nforward = other",
+        f"{BOUND}def other(self, x):\n    return 1 if x.any() else 0",
+        f"{BOUND}def forward(self, x):\n    return x\ndef other(self, x):\n    return 1 if x.any() else 0",
+    ],
+    ids=["lambda", "alias", "bound by the constructor", "bound over the method"],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_forward_is_found_however_it_is_bound(tmp_path: Path, body: str, nested: bool) -> None:
+    text = f"import torch\nfrom torch import nn\nclass Net(nn.Module):\n{textwrap.indent(body, '    ')}\n"
+    if nested:
+        outer = f"{BOUND.replace('forward = self.other', 'net = Net()')}def forward(self, x):\n    return self.net(x)"
+        text += f"class Outer(nn.Module):\n{textwrap.indent(outer, '    ')}\n"
+    line = 1 + text[: text.index("x.any()")].count("\n")
+    assert codes(tmp_path, text) == [("EXP101", line)]
