@@ -184,19 +184,18 @@ def _offset(text: str, line: int, column: int) -> int:
 def _is_mended(
     spans: _Spans, changes: list[_Change], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> bool:
-    """Whether what the changes are for is gone, and nothing of another kind came that counts."""
-    known = {p.rule.code for p in before}
-    if any(p.rule.code not in known and p.severity != "info" for p in after):
-        return False
+    """Whether what the changes are for is gone, and nothing new that counts is in what they wrote.
+
+    Elsewhere there may be more than before: a tensor in the place of an array is followed further.
+    """
     there = Counter(map(_name, before))
+    starts = [(_offset(spans.after, p.range.line, p.range.column), p) for p in after]
     for change in changes:
         others = there - Counter([_name(change.finding)])
         covered = spans.of(change)
-        for p in after:
-            start = _offset(spans.after, p.range.line, p.range.column)
-            same = p.rule.code == change.finding.rule.code and any(first <= start < last for first, last in covered)
-            if same and not others[_name(p)]:
-                return False
+        inside = (p for start, p in starts if any(first <= start < last for first, last in covered))
+        if any(not others[_name(p)] and (p.rule is change.finding.rule or p.severity != "info") for p in inside):
+            return False
     return True
 
 

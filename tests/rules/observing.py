@@ -3,7 +3,8 @@
     python observing.py JOBS.json RESULTS.json
 
 A job is ``{"id", "source", "proof"}``; a result is the outcome in each capture mode, or the reason why there is none.
-With ``"like"``, another source instead of a proof, it is whether both compute the same in eager.
+With ``"like"``, another source instead of a proof, it is whether both compute the same in eager; with ``"fixed"``, the
+same bit for bit, and whether both have the same state dict.
 """
 
 from __future__ import annotations
@@ -222,6 +223,35 @@ def alike(source: str, other: str) -> dict[str, list[str]]:
     return {"eager": ["same" if same(found, wanted) else "differs", f"{found} beside {wanted}"[:300]]}
 
 
+def parts(value: Any) -> list[Any]:
+    """The leaves of a result, whether torch knows the classes in it or not."""
+    leaves = pytree.tree_leaves(value)
+    opened = [parts(vars(leaf)) if hasattr(leaf, "__dataclass_fields__") else [leaf] for leaf in leaves]
+    return [part for each in opened for part in each]
+
+
+def rewritten(source: str, other: str) -> dict[str, list[str]]:
+    """Whether an example computes bit for bit what another one does, which it was made of, and keeps its state dict."""
+    before, after = Example(other), Example(source)
+    kept = list(before.model.state_dict()) == list(after.model.state_dict())
+    state = {"state dict": ["same" if kept else "differs", f"{[*after.model.state_dict()]}"]}
+    wanted = references(other)
+    if wanted is None:
+        return {"eager": ["nothing to compare with", ""], **state}
+    found = after.call(after.model), after.call(after.model, "inputs2")
+    pairs = zip(parts(found), parts(wanted), strict=True)
+    equal = all(torch.equal(a, b) if isinstance(a, torch.Tensor) else bool(a == b) for a, b in pairs)
+    return {"eager": ["same" if equal else "differs", f"{found} beside {wanted}"[:300]], **state}
+
+
+def _done(job: dict[str, str]) -> Any:
+    if "like" in job:
+        return alike(job["source"], job["like"])
+    if "fixed" in job:
+        return rewritten(job["source"], job["fixed"])
+    return observe(job["source"], job["proof"])
+
+
 def main() -> None:
     """Observe every job."""
     warnings.simplefilter("ignore")
@@ -230,8 +260,7 @@ def main() -> None:
     for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                like = job.get("like")
-                results[job["id"]] = alike(job["source"], like) if like else observe(job["source"], job["proof"])
+                results[job["id"]] = _done(job)
         except Exception:  # an example that is itself wrong must fail its own test only
             results[job["id"]] = {"error": traceback.format_exc()[-1500:]}
         Path(sys.argv[2]).write_text(json.dumps(results), encoding="utf-8")

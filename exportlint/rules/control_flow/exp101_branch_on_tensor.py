@@ -100,7 +100,11 @@ RULE = Rule(
             return x
     """),
     good=_GOOD,
-    fixed=_GOOD,
+    fixed=example("""
+        def forward(self, x):
+            x = torch.where(x.sum() > 0, x * 2, x)
+            return x
+    """),
     near=(
         Near(
             bad=example("""
