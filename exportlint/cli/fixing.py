@@ -111,9 +111,13 @@ def mend(
 def _fixed(
     asked: Fixing, found: Iterable[Prediction], left_out: Sequence[Prediction], settings: Resolver, stdin: bytes | None
 ) -> Iterator[FixedFile]:
-    from exportlint.fixes.files import fixed_files
     from exportlint.linting.linter import check_text
     from exportlint.source.files import content
+
+    found = list(found)
+    if not any(p.fix is not None and p.fix.applicability in asked.wanted for p in found):
+        return
+    from exportlint.fixes.files import fixed_files
 
     unasked = {(p.path, p.rule.code, p.message) for p in left_out}
 
@@ -121,7 +125,7 @@ def _fixed(
         there = check_text(path, data, settings).predictions
         return [p for p in there if (p.path, p.rule.code, p.message) not in unasked]
 
-    return fixed_files(found, lambda path: content(path) if stdin is None else stdin, lint, asked.wanted)
+    yield from fixed_files(found, lambda path: content(path) if stdin is None else stdin, lint, asked.wanted)
 
 
 def _place(p: Prediction) -> str:

@@ -1,0 +1,216 @@
+"""``exportlint check --fix``: what is written, what is printed, and that no file is ever half of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exportlint.cli import main
+from exportlint.rules.examples import example
+
+RAMP = example("def forward(self, x):\n    return x * torch.arange(x.size(1))")
+MENDED = RAMP.replace("torch.arange(x.size(1))", "torch.arange(x.size(1), device=x.device)")
+BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+CLEAN = example("def forward(self, x):\n    return x.relu()")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    return tmp_path
+
+
+def check(*arguments: str, text: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["check", "--no-cache", *arguments], input=text)
+
+
+def written(name: str, text: str | bytes) -> Path:
+    path = Path(name)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_safe_fixes_are_written_and_what_is_left_is_reported() -> None:
+    ramp, branch, clean = written("ramp.py", RAMP), written("branch.py", BRANCH), written("clean.py", CLEAN)
+    result = check(".", "--fix", "--output-format", "concise")
+    assert ramp.read_text() == MENDED
+    assert (branch.read_text(), clean.read_text()) == (BRANCH, CLEAN)
+    assert result.stderr == "1 finding fixed in 1 file\n"
+    assert "branch.py:7:21: error: EXP101" in result.stdout
+    assert "EXP202" not in result.stdout
+    assert result.exit_code == 1
+    assert check("ramp.py", "--fix").exit_code == 0
+
+
+def test_unsafe_fixes_are_written_where_they_are_asked_for() -> None:
+    branch = written("branch.py", BRANCH)
+    assert check(".", "--fix", "--unsafe-fixes").exit_code == 0
+    assert "torch.where(x.sum() > 0, x, -x)" in branch.read_text()
+
+
+def test_a_diff_writes_nothing() -> None:
+    ramp = written("ramp.py", RAMP)
+    result = check(".", "--diff")
+    assert ramp.read_text() == RAMP
+    assert result.stdout.startswith("--- ramp.py\n+++ ramp.py\n@@")
+    assert "-        return x * torch.arange(x.size(1))\n" in result.stdout
+    assert "+        return x * torch.arange(x.size(1), device=x.device)\n" in result.stdout
+    assert result.stderr == "1 finding would be fixed in 1 file\n"
+    assert result.exit_code == 1
+    subprocess.run(["git", "apply", "-p0", "-"], input=result.stdout.encode(), check=True)
+    assert ramp.read_text() == MENDED
+    assert check(".", "--diff").exit_code == 0
+
+
+def test_fix_only_reports_nothing() -> None:
+    ramp, _ = written("ramp.py", RAMP), written("branch.py", BRANCH)
+    result = check(".", "--fix-only")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert ramp.read_text() == MENDED
+
+
+def test_standard_input_is_printed_with_its_fixes() -> None:
+    result = check("-", "--fix-only", text=RAMP.encode())
+    assert result.stdout == MENDED
+    assert result.exit_code == 0
+    assert (
+        "+        return x * torch.arange(x.size(1), device=x.device)"
+        in check("-", "--diff", text=RAMP.encode()).stdout
+    )
+    assert check("-", "--fix-only", text=CLEAN.encode()).stdout == CLEAN
+
+
+def test_a_rule_that_is_off_a_silenced_finding_and_a_known_one_are_left() -> None:
+    ramp = written("ramp.py", RAMP)
+    assert check("ramp.py", "--fix", "--ignore", "EXP202").exit_code == 0
+    check("ramp.py", "--baseline", "known.json", "--update-baseline")
+    assert check("ramp.py", "--fix", "--baseline", "known.json").exit_code == 0
+    assert ramp.read_text() == RAMP
+    silenced = RAMP.replace("(x.size(1))", "(x.size(1))  # exportlint: ignore[EXP202]")
+    assert check(str(written("ramp.py", silenced)), "--fix").exit_code == 0
+    assert ramp.read_text() == silenced
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + RAMP.encode(),
+        RAMP.replace("\n", "\r\n").encode(),
+        f"# -*- coding: latin-1 -*-\n# h\xe9\n{RAMP}".encode("latin-1"),
+        RAMP.rstrip("\n").encode(),
+        RAMP.replace("\n    return (", "\n\x0c\n    return (").encode(),
+        RAMP.replace("        ", "\t\t").replace("    ", "\t").encode(),
+    ],
+    ids=["mark", "windows", "latin", "no last newline", "form feed", "tabs"],
+)
+def test_every_other_byte_stays(data: bytes) -> None:
+    ramp = written("ramp.py", data)
+    ramp.chmod(0o750)
+    result = check(".", "--fix")
+    assert ramp.read_bytes() == data.replace(b"(x.size(1))", b"(x.size(1), device=x.device)"), result.output
+    assert stat.S_IMODE(ramp.stat().st_mode) == 0o750
+
+
+def test_a_link_stays_one() -> None:
+    real = written("real.py", RAMP)
+    Path("link.py").symlink_to(real)
+    check("link.py", "--fix")
+    assert Path("link.py").is_symlink()
+    assert real.read_text() == MENDED
+
+
+def test_a_file_that_may_not_be_written_is_one_line_and_status_2() -> None:
+    ramp = written("ramp.py", RAMP)
+    ramp.chmod(0o444)
+    result = check(".", "--fix")
+    assert (result.exit_code, result.stderr) == (2, "error: ramp.py: may not be written\n")
+    assert ramp.read_text() == RAMP
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
+def test_a_full_disk_or_an_interrupt_leaves_the_file_whole(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ramp = written("ramp.py", RAMP)
+
+    def fail(self: Path, target: Path) -> Path:
+        assert self.read_text() == MENDED  # all of it is there already, beside its place
+        raise error
+
+    monkeypatch.setattr(Path, "replace", fail)
+    result = check(".", "--fix")
+    assert ramp.read_text() == RAMP
+    assert [path.name for path in Path().iterdir() if path.suffix in (".py", ".tmp")] == ["ramp.py"]
+    assert result.exit_code != 0
+    if isinstance(error, OSError):
+        assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {os.strerror(errno.ENOSPC)}\n")
+
+
+def test_a_file_that_changes_meanwhile_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from exportlint.fixes import files
+
+    ramp = written("ramp.py", RAMP)
+    monkeypatch.setattr(files, "fixed", _changing(ramp, files.fixed))
+    result = check(".", "--fix")
+    assert (result.exit_code, result.stderr) == (2, "error: ramp.py: was changed while it was being fixed\n")
+    assert ramp.read_text() == CLEAN
+
+
+def _changing(path: Path, real):
+    def made(*arguments):
+        path.write_text(CLEAN)
+        return real(*arguments)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--unsafe-fixes"], "--unsafe-fixes goes with --fix, --fix-only or --diff"),
+        (["--fix", "--add-ignores"], "--add-ignores does not go with --fix, --fix-only or --diff"),
+        (["--diff", "--statistics"], "--statistics does not go with --fix, --fix-only or --diff"),
+        (
+            ["--fix", "--baseline", "b.json", "--update-baseline"],
+            "--update-baseline does not go with --fix, --fix-only or --diff",
+        ),
+        (["-", "--fix"], "--fix needs files; for standard input, --fix-only prints the text with fixes"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line_and_status_2(arguments: list[str], words: str) -> None:
+    result = check(*arguments, text=b"")
+    assert (result.exit_code, result.stderr) == (2, f"error: {words}\n")
+
+
+def test_a_file_that_is_no_python_is_left_and_told() -> None:
+    broken = written("broken.py", "def forward(:\n")
+    ramp = written("ramp.py", RAMP)
+    result = check(".", "--fix")
+    assert (broken.read_text(), ramp.read_text()) == ("def forward(:\n", MENDED)
+    assert "EXP001" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_a_helper_in_another_file_is_mended_by_what_its_callers_pass() -> None:
+    helper = written("helper.py", "import torch\n\n\ndef ramp(x):\n    return x * torch.arange(x.size(1))\n")
+    written("model.py", "from helper import ramp\n" + example("def forward(self, x):\n    return ramp(x)"))
+    assert check(".", "--fix").exit_code == 0
+    assert "torch.arange(x.size(1), device=x.device)" in helper.read_text()
+
+
+def test_nothing_of_libcst_is_imported_where_there_is_nothing_to_fix() -> None:
+    written("clean.py", CLEAN)
+    command = "import sys; from exportlint.cli import main; main(['check', '.', '--fix'], standalone_mode=False)"
+    script = f"try:\n    {command.split('; ', 1)[0]}\n    {command.split('; ', 1)[1]}\nexcept SystemExit:\n    pass\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{script}print('libcst' in sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "False"
