@@ -36,10 +36,12 @@ other than 0; `[...]` stands for further lines.
 APART = """\
 ## What is not as in Ruff
 
-* No `--fix` and no `--watch`, no language server, and no notebooks: `.py` files, and what is named.
+* No `--watch`, no language server, and no notebooks: `.py` files, and what is named.
 * Findings have severities, since some of them bite only for other sizes or devices: `--fail-level` and `--show-info`.
 * Of a helper, what its callers pass decides; `exportlint check helper.py` therefore reads the rest of the package.
 * `--baseline`, `--diff-base` and the formats' `outcomes` have no counterpart in Ruff.
+* What is fixed is run through the linter again before it is written: a fix that does not mend its finding is left out.
+* `--unsafe-fixes` goes with `--fix`, `--fix-only` or `--diff`, and alone is an error.
 * `--add-ignores` writes `# exportlint: ignore[...]`, not `noqa`, which Ruff reads as its own.
 """
 
@@ -140,6 +142,12 @@ MANNERS = (
         "ruff check --config pyproject.toml",
         ("exportlint check tools --output-format concise", "exportlint check tools --isolated --output-format concise"),
         '`[tool.exportlint.per-file-ignores]` holds `"tools/*" = ["devices"]`; `--isolated` reads no configuration.',
+    ),
+    Manner(
+        "Fixes",
+        "ruff check --diff --unsafe-fixes",
+        ("exportlint check models --diff --unsafe-fixes", "exportlint check models --diff"),
+        "`--fix` writes the safe ones and reports what is left, `--fix-only` reports nothing; [more](fixes.md).",
     ),
     Manner(
         "Comments",
