@@ -71,9 +71,16 @@ def run_case(it: Interpreter, module: ModuleIndex) -> None:
 def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:
     function = it.forward(model)
     if function is not None:
-        taken = list(parameters(function.node))[function.owner is not None :]
+        node, module = _written(function)
+        taken = list(parameters(node))[function.owner is not None :]
         for parameter, value in zip(taken, positional, strict=False):
-            it.emit(Given(Site(function.closure.module.source, parameter.node), value))
+            it.emit(Given(Site(module.source, parameter.node), value))
+
+
+def _written(function: Function) -> tuple[FunctionNode | ast.Lambda, ModuleIndex]:
+    """The function as it is written, without what its decorators put around it, and the file that holds it."""
+    entry = function.entry
+    return (entry.node, entry.module) if entry is not None else (function.node, function.closure.module)
 
 
 def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:
@@ -174,10 +181,10 @@ def run_entry(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> 
 
 
 def _given(it: Interpreter, function: Function, cls: ClassEntry | None) -> Arguments:
-    node = function.node
+    node, module = _written(function)
     if isinstance(node, ast.Lambda):
         return Arguments(open=True)
-    state = State(Frame(function.closure.module, cls, function.owner))
+    state = State(Frame(module, cls, function.owner))
     first = next(iter(parameters(node)), None) if function.owner is not None else None
     values: list[Value] = []
     named: dict[str, Value] = {}
@@ -271,21 +278,24 @@ def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, callee: Val
     """Whether the call is one of a function or module of the project that uses what it is given as a tensor."""
     if isinstance(callee, Instance):
         callee = (it.forward(callee) if callee.module else None) or UNKNOWN
-    if not isinstance(callee, Function) or isinstance(callee.node, ast.Lambda):
+    if not isinstance(callee, Function):
+        return False
+    function, module = _written(callee)
+    if isinstance(function, ast.Lambda):
         return False
     names: list[str | int | None] = [*range(len(node.args)), *(keyword.arg for keyword in node.keywords)]
     if None in names or any(isinstance(part, ast.Starred) for part in node.args):
         return False
     parts = zip(names, given(node), strict=True)
     places = [place for place, part in parts if isinstance(part, ast.Name) and part.id == name]
-    wanted = [p.name for p in parameters(callee.node)][callee.owner is not None :]
-    frame = Frame(callee.closure.module, callee.closure.cls, callee.owner)
+    wanted = [p.name for p in parameters(function)][callee.owner is not None :]
+    frame = Frame(module, callee.closure.cls, callee.owner)
     inner = State(frame, dict(callee.closure.variables))
     for place in places:
         taken = place if not isinstance(place, int) else wanted[place] if place < len(wanted) else None
-        if taken not in wanted or _is_examined(str(taken), callee.node):
+        if taken not in wanted or _is_examined(str(taken), function):
             continue
-        if _used_as_tensor(it, str(taken), callee.node, inner, depth):
+        if _used_as_tensor(it, str(taken), function, inner, depth):
             return True
     return False
 

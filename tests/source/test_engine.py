@@ -613,3 +613,24 @@ def test_a_forward_is_found_however_it_is_bound(tmp_path: Path, body: str, neste
         text += f"class Outer(nn.Module):\n{textwrap.indent(outer, '    ')}\n"
     line = 1 + text[: text.index("x.any()")].count("\n")
     assert codes(tmp_path, text) == [("EXP101", line)]
+
+
+@pytest.mark.parametrize("call", ["x", "self.helper(x)"])
+def test_what_a_decorated_forward_takes_is_what_it_says(tmp_path: Path, call: str) -> None:
+    text = f"""
+        import functools
+        import torch
+        def logged(function):
+            @functools.wraps(function)
+            def inner(*args, **kwargs):
+                return function(*args, **kwargs)
+            return inner
+        class Net(torch.nn.Module):
+            @logged
+            def helper(self, y):
+                return y.cumsum(0)
+            @logged
+            def forward(self, x{": torch.Tensor" if call == "x" else ""}):
+                return {call} if x else 0
+    """
+    assert codes(tmp_path, text) == [("EXP101", 15)]
