@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from exportlint.fixes.edits import ARGUMENT
+from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError, is_atom, last_name
 
 if TYPE_CHECKING:
-    from exportlint.fixes.edits import Answered, Behind, Keyword, Moved, Tensorial, Unwrapped
+    from exportlint.fixes.edits import Answered, Behind, Keyword, Moved, OfArgument, Tensorial
 
 Whitespace = cst.BaseParenthesizableWhitespace
 
@@ -106,18 +108,24 @@ def behind(tree: Tree, edit: Behind) -> list[Text]:
     return [Text(end, end, edit.source)]
 
 
-def unwrapped(tree: Tree, edit: Unwrapped) -> list[Text]:
-    """The only argument of a call."""
+def of_argument(tree: Tree, edit: OfArgument) -> list[Text]:
+    """Something made of the first argument of a call, which is written several times only if it is a name."""
     call = tree.find(edit.range, cst.Call)
-    if len(call.args) != 1 or call.args[0].star or call.args[0].keyword is not None:
+    if not call.args or call.args[0].star or call.args[0].keyword is not None or (edit.alone and len(call.args) > 1):
         raise UnfitError("it has not one argument")
     value = call.args[0].value
+    if edit.code.count(ARGUMENT) > 1 and not isinstance(value, cst.Name):
+        raise UnfitError("the argument would be computed twice")
     start, end = tree.span(call)
     first, last = tree.span(value)
     tree.uncommented(start, first)
     tree.uncommented(last, end)
     found = tree.source(value)
-    return [tree.replaced(start, end, found if is_atom(value) else f"({found})")]
+    text = edit.code.replace(ARGUMENT, found if is_atom(value) else f"({found})")
+    if "torch." not in text or "torch." not in edit.code:
+        return [tree.replaced(start, end, text)]
+    name, imports = torch_name(tree, "torch.")
+    return [*imports, tree.replaced(start, end, text.replace("torch.", name, 1))]
 
 
 def answered(tree: Tree, edit: Answered) -> list[Text]:

@@ -17,6 +17,10 @@ AT_HAND = "\0"
 """Stands in an edit's source for the name of a tensor at hand that follows the inputs; no source holds it."""
 
 
+ARGUMENT = "\1"
+"""Stands in `OfArgument` for the argument of the call."""
+
+
 class Edit(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all edits; `range` is that of the node."""
 
@@ -55,8 +59,26 @@ class Called(Edit, frozen=True, array_like=True, tag=True):
     name: str
 
 
-class Unwrapped(Edit, frozen=True, array_like=True, tag=True):
-    """Leave of the call its only argument."""
+class OfArgument(Edit, frozen=True, array_like=True, tag=True):
+    """Put something that is made of the call's first argument in the place of the call.
+
+    Attributes:
+        code: What; `ARGUMENT` stands for the argument.
+        alone: Whether the call may have no other argument; else those are left out.
+    """
+
+    code: str
+    alone: bool = True
+
+
+class Asserted(Edit, frozen=True, array_like=True, tag=True):
+    """Make an assertion of torch of the ``assert`` whose test the node is."""
+
+
+class Counted(Edit, frozen=True, array_like=True, tag=True):
+    """Keep the number that the node, an augmented assignment, changes in a buffer outside of the state dict."""
+
+    name: str
 
 
 class Answered(Edit, frozen=True, array_like=True, tag=True):
@@ -106,8 +128,8 @@ class Below(Edit, frozen=True, array_like=True, tag=True):
 
 
 AnyEdit = (
-    Keyword | Moved | Behind | Called | Unwrapped | Answered | Tensorial | Registered | Listed | Guarded | Selected
-    | Renamed | Below
+    Keyword | Moved | Behind | Called | OfArgument | Asserted | Counted | Answered | Tensorial | Registered | Listed
+    | Guarded | Selected | Renamed | Below
 )  # fmt: skip
 
 

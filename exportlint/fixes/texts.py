@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from exportlint.fixes import calls, edits, statements
+from exportlint.fixes import calls, edits, state, statements
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError
 
@@ -43,13 +43,15 @@ _HANDLERS: dict[type[edits.Edit], Callable[[Tree, Any], list[Text]]] = {
     edits.Moved: calls.moved,
     edits.Behind: calls.behind,
     edits.Called: _called,
-    edits.Unwrapped: calls.unwrapped,
+    edits.OfArgument: calls.of_argument,
+    edits.Asserted: statements.asserted,
+    edits.Counted: state.counted,
     edits.Answered: calls.answered,
     edits.Tensorial: calls.tensorial,
-    edits.Registered: statements.registered,
-    edits.Listed: statements.listed,
+    edits.Registered: state.registered,
+    edits.Listed: state.listed,
     edits.Guarded: statements.guarded,
     edits.Selected: statements.selected,
-    edits.Renamed: statements.renamed,
+    edits.Renamed: state.renamed,
     edits.Below: statements.below,
 }

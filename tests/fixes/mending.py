@@ -20,6 +20,9 @@ RULES = Path(__file__).parents[1] / "rules"
 if str(RULES) not in sys.path:  # pytest has it there only once it collected that folder
     sys.path.append(str(RULES))
 
+from cases import Case, cases  # noqa: E402
+
+__all__ = ["ALONE", "EVERY", "RULES", "Case", "cases", "found", "mended"]
 EVERY: tuple[Applicability, ...] = ("safe", "unsafe")
 ALONE = Path("/nowhere/example.py")  # no project lies around it
 

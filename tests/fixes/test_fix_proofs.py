@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from cases import Case, cases
-from mending import RULES, mended
+from mending import RULES, Case, cases, mended
 
 from exportlint.rules import catalogue
 

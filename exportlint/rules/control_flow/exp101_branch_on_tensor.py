@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Selected, fix
+from exportlint.fixes.edits import Asserted, Selected, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked
@@ -38,6 +38,7 @@ def match(event: Asked) -> Iterator[Match]:
         yield Match(
             event.site, f"assert asks `{event.site.text}` for its truth, and it is {what}", "assert",
             "Use torch._check, torch._assert_async or an assertion on shapes.",
+            fix=fix("Record the assertion", Asserted(event.site.range), unsafe=True) if not compared else None,
         )  # fmt: skip
     elif event.by in ("in", "bool()", "sorted"):
         # A truth that decides nothing is a problem of its own only where tensors have no values at all.

@@ -20,7 +20,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Answered, Unwrapped, fix
+from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, fix
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
@@ -94,7 +94,7 @@ def _fix(event: Converted) -> Fix | None:
     if not isinstance(node, ast.Call):
         return None
     if event.to == "int" and len(node.args) == 1 and _is_plain(node.args[0]):
-        return fix("Leave the size as it is", Unwrapped(event.site.range))
+        return fix("Leave the size as it is", OfArgument(event.site.range, ARGUMENT))
     symbolic = {"int": "sym_int", "float": "sym_float", "math.sqrt": "sym_sqrt"}.get(event.to)
     if symbolic is None or (event.to == "int" and len(node.args) != 1):
         return None

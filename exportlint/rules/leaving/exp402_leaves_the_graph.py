@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import ARGUMENT, OfArgument, fix
+from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Entered, Event
@@ -49,7 +51,8 @@ def _called(event: Called) -> Iterator[Match]:
     elif event.name in _THREADS:
         yield Match(event.site, f"{text} runs code in threads, which the capture does not see", "threads")
     elif event.name in _COPIES and given is not None and is_tensor(given):
-        yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().")
+        clone = fix("Clone it", OfArgument(event.site.range, f"{ARGUMENT}.clone()"), unsafe=True)
+        yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().", fix=clone)
     elif event.name == "torch.load" or (event.name == "torch.save" and given is not None and tensors(_parts(given))):
         yield Match(event.site, f"{text} needs the data of tensors, and a captured tensor has none")
     elif event.name in _GRADIENTS:
@@ -60,11 +63,16 @@ def _called(event: Called) -> Iterator[Match]:
             f"{text} reads the memory of a tensor",
             "shape tensor",
             "Use torch.tensor(x.shape, device=x.device).",
+            fix=fix("Make a tensor of the shape", OfArgument(event.site.range, f"torch.tensor({ARGUMENT}.shape)")),
         )
     elif event.name == "builtins.pow" and event.arguments and is_tensor(event.arguments[0]):
-        yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "power")
+        power = fix("Use torch.pow", Calling(event.site.range, "torch.pow"))
+        yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "power", fix=power)
     elif event.name in _UNTRACED or event.name.startswith("ctypes.library."):
-        yield Match(event.site, f"{text} is nothing that TorchDynamo follows", "untraced")
+        silent = fix("Leave out the progress bar", OfArgument(event.site.range, ARGUMENT, alone=False), unsafe=True)
+        plain = event.name in _PROGRESS and event.name.endswith("tqdm")
+        text = f"{text} is nothing that TorchDynamo follows"
+        yield Match(event.site, text, "untraced", fix=silent if plain else None)
 
 
 _FILE = {"imports": "import io\nfrom torch import save", "above": "FILE = io.BytesIO()"}

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Counted, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Carried, Changed
@@ -55,7 +56,10 @@ def match(event: Carried) -> Iterator[Match]:
         )
         return
     buffer = change.how in ("set", "advance") and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
-    yield Match(event.site, f"`{where}` is changed here, and the next call reads it", "buffer" if buffer else "")
+    counts = change.how == "advance" and change.owner is not None
+    kept = fix("Keep it in a buffer", Counted(event.site.range, change.name), unsafe=True) if counts else None
+    text = f"`{where}` is changed here, and the next call reads it"
+    yield Match(event.site, text, "buffer" if buffer else "", fix=kept)
 
 
 def _is_first_call(change: Changed) -> bool:
@@ -142,7 +146,7 @@ RULE = Rule(
             self.calls.add_(1)
             return x * self.calls
         """,
-        init='self.register_buffer("calls", torch.zeros(()))',
+        init='self.register_buffer("calls", torch.tensor(0), persistent=False)',
     ),
     near=(
         Near(

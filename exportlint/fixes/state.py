@@ -1,0 +1,146 @@
+"""The text that edits of what a module keeps come to."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.fixes.imports import torch_name
+from exportlint.fixes.tree import Text, Tree, UnfitError, is_attribute, last_name
+
+if TYPE_CHECKING:
+    from exportlint.fixes.edits import Counted, Listed, Registered, Renamed
+
+_NAMED = ("register_buffer", "register_parameter", "register_module", "add_module")
+_INPLACE = {cst.AddAssign: "add_", cst.SubtractAssign: "sub_", cst.MultiplyAssign: "mul_"}
+
+
+def registered(tree: Tree, edit: Registered) -> list[Text]:
+    """The assignment as a registered buffer, where it is the only one and the module is initialised before it."""
+    node = tree.expression(edit.range)
+    assign = tree.around(node, cst.Assign)
+    target = assign.targets[0].target
+    function, cls = tree.around(assign, cst.FunctionDef), tree.around(assign, cst.ClassDef)
+    if len(assign.targets) != 1 or not is_attribute(target, edit.name) or function.name.value != "__init__":
+        raise UnfitError("it is not bound by a plain assignment in __init__")
+    start, end = tree.span(assign)
+    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
+        raise UnfitError("the module is not initialised before it")
+    for other in _bindings(tree, cls, edit.name):
+        if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
+            raise UnfitError("it is bound elsewhere as well")
+    sign = re.compile(r"\s*=\s*").match(tree.text, tree.span(target)[1])
+    if sign is None:
+        raise UnfitError("it is not a plain assignment")
+    return [
+        Text(start, sign.end(), f'self.register_buffer("{edit.name}", '),
+        Text(end, end, ", persistent=False)"),
+    ]
+
+
+def _bindings(tree: Tree, cls: cst.ClassDef, name: str) -> list[cst.Assign]:
+    """The assignments in a class that bind ``self.NAME``."""
+    found = tree.inside(cls, cst.Assign)
+    return [a for a in found if any(_binds(tree, t.target, name) for t in a.targets)]
+
+
+def _binds(tree: Tree, target: cst.BaseAssignTargetExpression, name: str) -> bool:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return any(is_attribute(node, name) for node in tree.inside(target, cst.Attribute))
+    return is_attribute(target, name)
+
+
+def listed(tree: Tree, edit: Listed) -> list[Text]:
+    """A list of modules as one that the module knows."""
+    cls = tree.around(tree.expression(edit.range), cst.ClassDef)
+    bindings = _bindings(tree, cls, edit.name)
+    if len(bindings) != 1 or not isinstance(bindings[0].value, (cst.List, cst.ListComp)):
+        raise UnfitError("it is not bound to one list")
+    value = bindings[0].value
+    made = _elements(value) or _appended(tree, cls, edit.name)
+    names = {last_name(e.func) if isinstance(e, cst.Call) else "" for e in made}
+    if not names or any(not name[:1].isupper() for name in names) or ("Parameter" in names and len(names) > 1):
+        raise UnfitError("what is in the list is not known")
+    kind = "ParameterList" if names == {"Parameter"} else "ModuleList"
+    name, imports = _nn_name(tree, kind)
+    start, end = tree.span(value)
+    return [*imports, Text(start, start, f"{name}("), Text(end, end, ")")]
+
+
+def _elements(value: cst.List | cst.ListComp) -> list[cst.BaseExpression]:
+    return [value.elt] if isinstance(value, cst.ListComp) else [element.value for element in value.elements]
+
+
+def _appended(tree: Tree, cls: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+    """What is appended to an attribute in a class."""
+    found = tree.inside(cls, cst.Call)
+    return [
+        call.args[0].value
+        for call in found
+        if isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "append"
+        and is_attribute(call.func.value, name)
+        and len(call.args) == 1
+    ]
+
+
+def _nn_name(tree: Tree, kind: str) -> tuple[str, list[Text]]:
+    if re.search(r"^(?:from torch import .*\bnn\b|import torch\.nn as nn\b)", tree.text, re.MULTILINE):
+        return f"nn.{kind}", []
+    return torch_name(tree, f"torch.nn.{kind}")
+
+
+def renamed(tree: Tree, edit: Renamed) -> list[Text]:
+    """An attribute under another name, wherever its class names it."""
+    cls = tree.around(tree.expression(edit.range), cst.ClassDef)
+    attributes = list(tree.inside(cls, cst.Attribute))
+    if any(is_attribute(node, edit.new) for node in attributes):
+        raise UnfitError("the new name is taken")
+    found = [tree.span(node.attr) for node in attributes if is_attribute(node, edit.name)]
+    for call in tree.inside(cls, cst.Call):
+        first = call.args[0].value if call.args else None
+        named = isinstance(first, cst.SimpleString) and first.evaluated_value == edit.name
+        if named and first is not None and last_name(call.func) in _NAMED:
+            start, end = tree.span(first)
+            found.append((start + 1, end - 1))
+    return [Text(start, end, edit.new) for start, end in sorted(found)]
+
+
+def counted(tree: Tree, edit: Counted) -> list[Text]:
+    """A number that each call changes as a buffer that is changed in place, where else it is only computed with."""
+    change = _change(tree, edit)
+    operator = _INPLACE.get(type(change.operator))
+    cls = tree.around(change, cst.ClassDef)
+    bindings = _bindings(tree, cls, edit.name)
+    if operator is None or not is_attribute(change.target, edit.name) or len(bindings) != 1:
+        raise UnfitError("it is no plain counter")
+    first = bindings[0].value
+    function = tree.around(bindings[0], cst.FunctionDef)
+    if not isinstance(first, (cst.Integer, cst.Float)) or function.name.value != "__init__":
+        raise UnfitError("it does not start as a number")
+    start, end = tree.span(bindings[0])
+    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
+        raise UnfitError("the module is not initialised before it")
+    for node in tree.inside(cls, cst.Attribute):
+        outer = tree.parents[node]
+        bound = isinstance(outer, cst.AssignTarget) or outer is change
+        if is_attribute(node, edit.name) and not bound and not isinstance(outer, cst.BinaryOperation):
+            raise UnfitError("it is not only computed with")
+    name, imports = torch_name(tree, "torch.tensor")
+    kept = f'self.register_buffer("{edit.name}", {name}({tree.source(first)}), persistent=False)'
+    tree.uncommented(*tree.span(change))
+    changed = f"{tree.source(change.target)}.{operator}({tree.source(change.value)})"
+    return [*imports, tree.replaced(start, end, kept), tree.replaced(*tree.span(change), changed)]
+
+
+def _change(tree: Tree, edit: Counted) -> cst.AugAssign:
+    """The augmented assignment at a place, or whose target is there."""
+    try:
+        return tree.find(edit.range, cst.AugAssign)
+    except UnfitError:
+        found = tree.parents[tree.expression(edit.range)]
+    if not isinstance(found, cst.AugAssign):
+        raise UnfitError("it is no counter")
+    return found
