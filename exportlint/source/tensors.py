@@ -131,7 +131,8 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
         return UNKNOWN
     given = [t for value in arguments.all for t in tensors(options(value))]
     use(it, arguments.all)
-    if operator.factory or (operator.device and not given):
+    like = short.endswith("_like")  # of what is not known, it is on that device nevertheless
+    if operator.factory or (operator.device and not given and not like):
         return _made(it, node, short, arguments, state)
     if operator.returns in ("bool", "number"):
         return _python_number(it, node, short, given, state)

@@ -634,3 +634,17 @@ def test_what_a_decorated_forward_takes_is_what_it_says(tmp_path: Path, call: st
                 return {call} if x else 0
     """
     assert codes(tmp_path, text) == [("EXP101", 15)]
+
+
+@pytest.mark.parametrize("call", ["full_like(best, -1)", "zeros_like(best)", "ones_like(input=best)"])
+def test_what_is_made_like_something_is_where_that_is(tmp_path: Path, call: str) -> None:
+    text = f"""
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor):
+                best = x.topk(2, dim=-1).indices
+                return torch.where(x > 0, torch.{call}, x)
+    """
+    assert lint_text(tmp_path, text) == ()
