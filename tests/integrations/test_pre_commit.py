@@ -16,6 +16,7 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[2]
 BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+RAMP = example("def forward(self, x):\n    return x * torch.arange(x.size(1))")
 CLEAN = example("def forward(self, x):\n    return x.relu()")
 
 
@@ -55,10 +56,8 @@ def test_the_hook_fails_for_what_is_found_and_passes_else(tmp_path: Path) -> Non
         "PIP_NO_INDEX": "1",
     }
 
-    def hook(*files: str) -> subprocess.CompletedProcess[str]:
-        return pre_commit(
-            "try-repo", str(ROOT), "exportlint", "--verbose", "--files", *files, cwd=repository, **environment
-        )
+    def hook(*files: str, name: str = "exportlint") -> subprocess.CompletedProcess[str]:
+        return pre_commit("try-repo", str(ROOT), name, "--verbose", "--files", *files, cwd=repository, **environment)
 
     found = hook("bad.py", "good.py", "third_party/bad.py", "notes.txt")
     assert found.returncode == 1, found.stdout + found.stderr
@@ -69,3 +68,9 @@ def test_the_hook_fails_for_what_is_found_and_passes_else(tmp_path: Path) -> Non
     passed = hook("good.py")
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert "1 file checked, no findings" in passed.stdout
+    (repository / "ramp.py").write_text(RAMP)
+    subprocess.run([*git, "add", "."], cwd=repository, check=True)
+    fixed = hook("ramp.py", name="exportlint-fix")
+    assert fixed.returncode == 1, fixed.stdout + fixed.stderr  # files were modified by the hook
+    assert "1 finding fixed in 1 file" in fixed.stdout
+    assert "device=x.device" in (repository / "ramp.py").read_text()
