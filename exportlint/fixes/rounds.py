@@ -82,20 +82,20 @@ class _Rounds:
     refused: set[tuple[str, str]] = field(default_factory=set)
 
     def once(self) -> bool:
-        """Write the fixes that do not overlap; whether anything was written."""
+        """Write the fixes that do not overlap; whether anything was written. What fails with others is tried alone."""
         changes = self._changes()
         if not changes:
             return False
-        if self._written(changes):
+        failing = self._failing(changes)
+        if 0 < len(failing) < len(changes):
+            failing = self._failing([change for change in changes if change not in failing])
+        if not failing:
             return True
-        for change in changes if len(changes) > 1 else ():
-            if self._written([change]):
+        for change in changes:
+            if len(changes) > 1 and not self._failing([change]):
                 return True
             self._refuse(change)
-        if len(changes) == 1:
-            self._refuse(changes[0])
-            return self.once()
-        return False
+        return self.once()
 
     def _refuse(self, change: _Change) -> None:
         self.refused.add(_name(change.finding))
@@ -122,21 +122,21 @@ class _Rounds:
                 taken.update(made)
         return chosen
 
-    def _written(self, changes: list[_Change]) -> bool:
-        """Write these changes if they mend what they are for."""
+    def _failing(self, changes: list[_Change]) -> list[_Change]:
+        """The changes that do not mend what they are for; where there is none, all are written."""
         writes = sorted({text for change in changes for text in change.texts})
         text = applied(self.text, writes)
         try:
             data = text.encode(self.encoding)
             ast.parse(data)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
+            return changes
         found = self.lint(data)
-        if not _is_mended(_Spans(self.text, text, writes), changes, self.found, found):
-            return False
-        self.mended += [change.finding for change in changes]
-        self.text, self.found = text, found
-        return True
+        failing = _unmended(_Spans(self.text, text, writes), changes, self.found, found)
+        if not failing:
+            self.mended += [change.finding for change in changes]
+            self.text, self.found = text, found
+        return failing
 
 
 def _name(finding: Prediction) -> tuple[str, str]:
@@ -181,22 +181,23 @@ def _offset(text: str, line: int, column: int) -> int:
     return start + column - 1
 
 
-def _is_mended(
+def _unmended(
     spans: _Spans, changes: list[_Change], before: Sequence[Prediction], after: Sequence[Prediction]
-) -> bool:
-    """Whether what the changes are for is gone, and nothing new that counts is in what they wrote.
+) -> list[_Change]:
+    """The changes after which what they are for is still there, or something new that counts is in what they wrote.
 
     Elsewhere there may be more than before: a tensor in the place of an array is followed further.
     """
     there = Counter(map(_name, before))
     starts = [(_offset(spans.after, p.range.line, p.range.column), p) for p in after]
+    failing = []
     for change in changes:
         others = there - Counter([_name(change.finding)])
         covered = spans.of(change)
         inside = (p for start, p in starts if any(first <= start < last for first, last in covered))
         if any(not others[_name(p)] and (p.rule is change.finding.rule or p.severity != "info") for p in inside):
-            return False
-    return True
+            failing.append(change)
+    return failing
 
 
 def diff(name: str, before: bytes, after: bytes) -> str:

@@ -260,3 +260,22 @@ def test_records_of_fixes_survive_the_cache() -> None:
     assert len({type(edit) for fix in fixes for edit in fix.edits}) >= 7
     for fix in fixes:
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(fix), type=Fix) == fix
+
+
+def test_one_fix_that_fails_keeps_no_other_from_being_written() -> None:
+    source = module(["ramp", "full", "lines"])
+    findings = found(source.encode())
+    assert len(findings) == 3
+    broken = Fix("Break it", (Behind(findings[1].range, " )"),))
+    useless = Fix("Name the kind", (Keyword(findings[1].range, "dtype", "x.dtype"),))
+    for wrong in (broken, useless):
+
+        def tampered(data: bytes, wrong: Fix = wrong) -> list[Prediction]:
+            return [_with_fix(p, wrong) if "torch.ones" in p.message else p for p in found(data)]
+
+        result = fixed(source.encode(), tampered(source.encode()), tampered, EVERY)
+        text = result.data.decode()
+        assert len(result.mended) == 2
+        assert [p.message for p in result.unmended] == [findings[1].message]
+        assert "torch.arange(x.size(1), device=x.device)" in text
+        assert "dtype" not in text
