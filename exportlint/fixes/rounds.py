@@ -170,6 +170,17 @@ class _Spans:
         last = self.moved(_offset(self.before, place.end_line, place.end_column))
         return [*spans, (first, last)]
 
+    def was_there(self, finding: Prediction, change: _Change) -> bool:
+        """Whether what a finding of the new text is about stood in what a change replaced, where another hid it.
+
+        Of several findings of a rule that begin on a line, the linter tells one.
+        """
+        place = finding.range
+        start = _offset(self.after, place.line, place.column)
+        now = self.after[start : _offset(self.after, place.end_line, place.end_column)]
+        before = self.before[min(w.start for w in change.texts) : max(w.end for w in change.texts)]
+        return now in before and finding.message != change.finding.message
+
 
 def _offset(text: str, line: int, column: int) -> int:
     """The offset of a place whose line and column count from 1."""
@@ -194,8 +205,9 @@ def _unmended(
     for change in changes:
         others = there - Counter([_name(change.finding)])
         covered = spans.of(change)
-        inside = (p for start, p in starts if any(first <= start < last for first, last in covered))
-        if any(not others[_name(p)] and (p.rule is change.finding.rule or p.severity != "info") for p in inside):
+        inside = [p for start, p in starts if any(first <= start < last for first, last in covered)]
+        new = [p for p in inside if not others[_name(p)] and not spans.was_there(p, change)]
+        if any(p.rule is change.finding.rule or p.severity != "info" for p in new):
             failing.append(change)
     return failing
 

@@ -86,21 +86,13 @@ def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpres
 def _decided(tree: Tree, node: cst.If) -> list[Text]:
     """An ``if`` that binds one name, or returns, either way."""
     block = tree.parents[node]
-    if not isinstance(block, cst.IndentedBlock):
+    if not isinstance(block, cst.IndentedBlock) or isinstance(node.orelse, cst.If):
         raise UnfitError("it is one of several")
-    start, end = tree.span(node.test)[0], tree.span(node.body)[1]
-    start = tree.span(node)[0]
     one = _only(node.body)
     other = _only(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
-    if isinstance(node.orelse, cst.If):
-        raise UnfitError("it is one of several")
-    last: cst.CSTNode = one
     if isinstance(one, cst.Return) and other is None:
-        position = list(block.body).index(node)
-        follower = block.body[position + 1] if position + 1 < len(block.body) else None
-        other = _small(follower) if isinstance(follower, cst.SimpleStatementLine) else None
-    last = other or one
-    end = tree.span(last)[1]
+        other = _behind(node, block)
+    start, end = tree.span(node)[0], tree.span(other or one)[1]
     tree.uncommented(start, end)
     name, imports = torch_name(tree, "torch.where")
     if isinstance(one, cst.Return) and isinstance(other, cst.Return) and one.value and other.value:
@@ -108,6 +100,12 @@ def _decided(tree: Tree, node: cst.If) -> list[Text]:
     else:
         text = _bound(tree, name, node, one, other)
     return [*imports, tree.replaced(start, end, text)]
+
+
+def _behind(node: cst.If, block: cst.IndentedBlock) -> cst.BaseSmallStatement | None:
+    """The statement that follows an ``if`` in its block."""
+    following = list(block.body)[list(block.body).index(node) + 1 :]
+    return _small(following[0]) if following and isinstance(following[0], cst.SimpleStatementLine) else None
 
 
 def _bound(tree: Tree, name: str, node: cst.If, one: cst.CSTNode, other: cst.CSTNode | None) -> str:

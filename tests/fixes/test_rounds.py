@@ -279,3 +279,11 @@ def test_one_fix_that_fails_keeps_no_other_from_being_written() -> None:
         assert [p.message for p in result.unmended] == [findings[1].message]
         assert "torch.arange(x.size(1), device=x.device)" in text
         assert "dtype" not in text
+
+
+def test_a_decision_in_a_decision_is_mended_in_a_second_round() -> None:
+    source = example("def forward(self, x):\n    return x * 2 if x.sum() > 0 else (x + 1 if x.max() > 3 else x)")
+    result = mended(source)
+    assert "torch.where(x.sum() > 0, x * 2, (torch.where(x.max() > 3, x + 1, x)))" in result.data.decode()
+    assert [p.rule.code for p in result.mended] == ["EXP101", "EXP101"]
+    assert not result.unmended
