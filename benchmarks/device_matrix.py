@@ -37,10 +37,13 @@ def verdict(name: str, context: str, folder: Path, number: int) -> str:
 
 def alarms(text: str, context: str, folder: Path, name: str) -> tuple[list[tuple[str, int | None]], str]:
     """The places of the findings that count, and the file that holds the lines."""
+    import torch
+
     from exportlint.checks.context import Context, Settings
     from exportlint.checks.device import check as device
 
     source, holder = within(text, context, folder, name)
+    torch.compiler.reset()  # each case has a process of its own elsewhere, with its own share of recompilations
     result = device.run(Context(load(source, folder, name), Settings(("device",)), lambda _: None))
     places = [(Path(f.file or "").name, f.line) for f in result.findings if f.severity != "info"]
     return places, f"{holder}.py"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+import torch
 from device_kinds import CONTEXTS, KINDS, MARK, load, mended, within
 from forking import in_fork
 
@@ -19,6 +20,7 @@ OTHER_RULE = {("under capture only", "cond"): "EXP202"}
 def alarms(text, context, folder, name):
     """Rules, files and lines of the findings that count, and what was not checked."""
     source, holder = within(text, context, folder, name)
+    torch.compiler.reset()  # each case has a process of its own elsewhere, with its own share of recompilations
     result = device.run(Context(load(source, folder, name), Settings(("device",)), lambda _: None))
     found = [(f.rule, f.file.rpartition("/")[2], f.line) for f in result.findings if f.severity != "info"]
     return {"found": found, "outcome": result.outcome, "reason": result.reason, "holder": f"{holder}.py"}
