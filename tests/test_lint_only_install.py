@@ -43,3 +43,14 @@ def test_a_report_says_what_is_missing(run):
     assert "the checks need torch: pip install 'exportlint[pytest]'" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
     assert ran.returncode == 2
+
+
+def test_fixes_are_written_without_torch(run, tmp_path):
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+        "        return f'{x * torch.arange(4)}', x + torch.zeros(\n            4,  # four\n        )\n"
+    )
+    ran = run("exportlint", "check", str(model), "--fix", "--isolated", "--no-cache")
+    assert (ran.returncode, ran.stderr) == (0, "2 findings fixed in 1 file\n"), ran.stdout
+    assert "4,  # four\n            device=x.device,\n        )" in model.read_text()

@@ -27,8 +27,7 @@ def keyword(tree: Tree, edit: Keyword) -> list[Text]:
     if len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp) and not call.args[0].value.lpar:
         raise UnfitError("a generator is the only argument")
     added = cst.Arg(cst.parse_expression(edit.source), cst.Name(edit.name), equal=_EQUAL)
-    changed = call.with_changes(args=_with(call, added), lpar=(), rpar=())
-    return [tree.replaced(*tree.span(call), tree.source(changed))]
+    return [tree.exchanged(call, call.with_changes(args=_with(call, added)))]
 
 
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -77,6 +76,11 @@ def _split(tail: Whitespace, lead: Whitespace) -> tuple[Whitespace, Whitespace]:
     return tail.with_changes(indent=lead.indent, last_line=lead.last_line), behind
 
 
+def _given(tree: Tree, arg: cst.Arg) -> str:
+    """The text of an argument with a name."""
+    return f"{arg.keyword.value if arg.keyword is not None else ''}={tree.source(arg.value)}"
+
+
 def moved(tree: Tree, edit: Moved) -> list[Text]:
     """``.cuda()`` and its like as ``.to(DEVICE)``; of a ``.to(...)`` the device is replaced."""
     call = tree.find(edit.range, cst.Call)
@@ -95,7 +99,7 @@ def moved(tree: Tree, edit: Moved) -> list[Text]:
     receiver = tree.source(call.func.value)
     if not kept and edit.source == f"{receiver}.device":  # it is there already
         return [tree.replaced(tree.span(call)[0], end, receiver)]
-    more = "".join(f", {tree.source(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip()}" for arg in kept)
+    more = "".join(f", {_given(tree, arg)}" for arg in kept)
     return [tree.replaced(start, end, f"to({edit.source}{more})")]
 
 
@@ -158,7 +162,7 @@ def tensorial(tree: Tree, edit: Tensorial) -> list[Text]:
     tree.uncommented(last, end)
     found = tree.source(call.func.value)
     if more:
-        told = ", ".join(tree.source(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for arg in more)
+        told = ", ".join(_given(tree, arg) for arg in more)
         found += f".to({told})"
     elif last_name(outer.func) == "tensor":
         found += ".clone()"

@@ -37,7 +37,11 @@ def _first_import(tree: Tree) -> int:
     last = 0
     for i, statement in enumerate(tree.module.body):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        future = isinstance(small, cst.ImportFrom) and tree.source(small).startswith("from __future__")
+        future = (
+            isinstance(small, cst.ImportFrom)
+            and isinstance(small.module, cst.Name)
+            and small.module.value == "__future__"
+        )
         docstring = i == 0 and isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)
         if not future and not docstring:
             return tree.span(statement)[0] if isinstance(small, (cst.Import, cst.ImportFrom)) or not last else last

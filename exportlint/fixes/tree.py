@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 _LINE = re.compile(r"\r\n|\r|\n")
+_CLOSED = re.compile(r"\s*\)")
 
 
 class UnfitError(Exception):
@@ -83,9 +84,24 @@ class Tree:
         place = self.positions[node]
         return self.offset(place.start.line, place.start.column + 1), self.offset(place.end.line, place.end.column + 1)
 
-    def source(self, node: cst.CSTNode) -> str:
-        """The text of a node, with the parentheses around it."""
-        return self.module.code_for_node(node)
+    def source(self, node: cst.BaseExpression) -> str:
+        """The text of an expression as it stands, with the parentheses around it.
+
+        Raises:
+            UnfitError: When a comment stands between these and the expression.
+        """
+        start, end = self.span(node)
+        for _ in node.lpar:
+            head, behind = self.text[:start].rstrip(), _CLOSED.match(self.text, end)
+            if not head.endswith("(") or behind is None:
+                raise UnfitError("a comment stands beside it")
+            start, end = len(head) - 1, behind.end()
+        return self.text[start:end]
+
+    def exchanged(self, old: cst.CSTNode, new: cst.CSTNode) -> Text:
+        """The edit that writes a node in the place of another, at its indentation."""
+        changed = self.module.deep_replace(old, new)
+        return self.replaced(0, len(self.text), changed.code if isinstance(changed, cst.Module) else self.text)
 
     def find(self, place: Range, kind: type[Node]) -> Node:
         """The node of this kind at a place.
