@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
+from libcst.metadata import MetadataWrapper, PositionProvider
 
 from exportlint.source.sites import Range
 
@@ -40,12 +40,13 @@ class Tree:
 
     Attributes:
         text: The text, without a byte order mark.
+        parents: The node around each node of the statements at the top level that were looked into.
     """
 
     text: str
     module: cst.Module = field(init=False)
     positions: Mapping[cst.CSTNode, CodeRange] = field(init=False)
-    parents: Mapping[cst.CSTNode, cst.CSTNode] = field(init=False)
+    parents: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
     _starts: list[int] = field(init=False)
     _nodes: dict[tuple[int, int], list[cst.CSTNode]] = field(default_factory=dict)
 
@@ -63,12 +64,20 @@ class Tree:
             raise UnfitError("libcst would write the file otherwise")
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         self.positions = wrapper.resolve(PositionProvider)
-        self.parents = wrapper.resolve(ParentNodeProvider)
         self._starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
-        for node in self.positions:
-            if not isinstance(node, (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement)):
-                continue
-            self._nodes.setdefault(self.span(node), []).append(node)
+
+    def _enter(self, line: int) -> None:
+        """Note the nodes of the statement at the top level that a line belongs to, each with the node around it."""
+        ends = (s for s in self.module.body if self.positions[s].end.line >= line)
+        waiting: list[cst.CSTNode] = [s for s in [next(ends, None)] if s is not None and s not in self.parents]
+        self.parents.update(dict.fromkeys(waiting, self.module))
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement)):
+                self._nodes.setdefault(self.span(node), []).append(node)
+            parts = node.children
+            self.parents.update(dict.fromkeys(parts, node))
+            waiting += parts
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a place; lines and columns count from 1."""
@@ -109,6 +118,7 @@ class Tree:
         Raises:
             UnfitError: When there is none.
         """
+        self._enter(place.line)
         span = self.offset(place.line, place.column), self.offset(place.end_line, place.end_column)
         for node in self._nodes.get(span, ()):
             if isinstance(node, kind):
