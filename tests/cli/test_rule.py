@@ -42,7 +42,7 @@ def test_an_unknown_rule_is_one_clear_line() -> None:
 
 
 def test_fixed_is_shown_only_where_it_is_not_the_good_example() -> None:
-    same, other = (CliRunner().invoke(rule, [code]).output for code in ("EXP101", "EXP201"))
+    same, other = (CliRunner().invoke(rule, [code]).output for code in ("EXP603", "EXP201"))
     assert "## Fixed" not in same
     assert "## Good\nThe bad example, rewritten." in same
     assert "## Good\nClose to the bad example, and portable." in other
