@@ -88,7 +88,8 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     checked, excerpts = _linted(paths, files, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given)
     if asked is not None:
-        hidden = [p for p in checked.predictions if p not in shown]
+        chosen = set(map(id, shown))
+        hidden = [p for p in checked.predictions if id(p) not in chosen]
         status = mend(asked, shown, hidden, settings, data)
         if not asked.reports:
             return status
