@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame
 from exportlint.checks import programs
-from exportlint.checks.context import Context, ModelError, call
+from exportlint.checks.context import Context, ModelError, call, fresh
 from exportlint.checks.results import NOT_ASKED
 from exportlint.findings import CheckResult
 from exportlint.torch_hooks import packages
@@ -125,9 +125,14 @@ def _differs(
 ) -> tuple[str, str] | None:
     """The first method whose program returns something else, called after those before it, and what."""
     subject.ctx.stage("run of the programs")
-    for name, wanted in expected.items():
+    names = list(expected)
+    for i, (name, wanted) in enumerate(expected.items()):
+        reference = subject.ctx.reference(
+            *(inputs[earlier] for earlier in names[: i + 1]),
+            call_of=lambda model, place: subject.eager(model, names[place]),
+        )
         try:
-            found = subject.ctx.compare(wanted, call(modules[name], inputs[name]))
+            found = subject.ctx.compare(wanted, call(modules[name], fresh(inputs[name])), reference=reference)
         except Exception as error:
             if blame.is_out_of_memory(error):
                 raise MemoryError from error

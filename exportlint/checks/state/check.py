@@ -25,7 +25,6 @@ from exportlint.checks.state.python_state import Slot, Snapshot, is_installed, p
 from exportlint.checks.state.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
 from exportlint.checks.state.switches import NO_CHANGE, SWITCHES, Change
 from exportlint.findings import SEVERITIES, CheckResult
-from exportlint.parity.compare import Difference, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from exportlint.checks.context import Context
     from exportlint.checks.state.switches import Switch
     from exportlint.findings import Finding
+    from exportlint.parity.compare import Difference
     from exportlint.places import Place
 
 NAME = "state"
@@ -110,8 +110,8 @@ class Inquiry:
         return self.ctx.build()
 
     def compare(self, expected: Any, actual: Any) -> Difference | None:
-        """The first difference between two results, within the case's tolerance."""
-        return compare(expected, actual, **self.ctx.tolerance)
+        """The first difference between two results, as the case defines equal."""
+        return self.ctx.compare(expected, actual)
 
     def _watched(self) -> Any:
         """What the first call of a fresh model returns; its lines and reads are noted."""
