@@ -91,7 +91,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         chosen = set(map(id, shown))
         hidden = [p for p in checked.predictions if id(p) not in chosen]
         status = mend(asked, shown, hidden, settings, data)
-        if not asked.reports:
+        if not asked.reports or status == 2:
             return status
         checked, excerpts = _linted(paths, files, settings, given, data)
         found, shown = _asked_for(checked, excerpts, settings, given)

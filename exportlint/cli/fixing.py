@@ -82,30 +82,42 @@ def mend(
         settings: The settings of each file.
         stdin: What was read from standard input, where that is what is linted.
 
-    Raises:
-        OSError: When a file cannot be written; it stays as it is then.
+    A file that cannot be written stays as it is; that is told, and the others are mended.
     """
     from exportlint.text import counted
 
-    files = mended = 0
+    files = mended = failed = 0
     text = stdin
     for file in _fixed(asked, found, left_out, settings, stdin):
         for p in file.fixed.unmended:
             click.echo(f"{_place(p)}: {p.rule.code} was left as it is: its fix does not mend it", err=True)
         if not file.fixed.mended:
             continue
-        files, mended = files + 1, mended + len(file.fixed.mended)
         if not asked.writes:
             _print_diff(file)
-        elif stdin is None:
-            file.write()
-        else:
+        elif stdin is not None:
             text = file.fixed.data
+        elif not _written(file):
+            failed += 1
+            continue
+        files, mended = files + 1, mended + len(file.fixed.mended)
     if text is not None and asked.writes:
         sys.stdout.buffer.write(text)
     words = "fixed" if asked.writes else "would be fixed"
     click.echo(f"{counted(mended, 'finding')} {words} in {counted(files, 'file')}", err=True)
-    return int(not asked.writes and mended > 0)
+    return 2 if failed else int(not asked.writes and mended > 0)
+
+
+def _written(file: FixedFile) -> bool:
+    """Write the fixes of a file; whether that went well, which is told where it did not."""
+    try:
+        file.write()
+    except OSError as error:
+        from exportlint.formats.wording import shown_path
+
+        click.echo(f"error: {shown_path(file.path)}: {error.strerror or error}", err=True)
+        return False
+    return True
 
 
 def _fixed(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from exportlint.fixes.edits import Counted, Listed, Registered, Renamed
 
 _NAMED = ("register_buffer", "register_parameter", "register_module", "add_module")
+# Bases that are known to bind no attribute that a model would give a tensor to.
+_KNOWN_BASES = frozenset({"Module", "PreTrainedModel", "LightningModule", "GenerationMixin", "ABC", "object"})
 _INPLACE = {cst.AddAssign: "add_", cst.SubtractAssign: "sub_", cst.MultiplyAssign: "mul_"}
 
 
@@ -31,6 +33,7 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
     for other in _bindings(tree, cls, edit.name):
         if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
             raise UnfitError("it is bound elsewhere as well")
+    _need_free(tree, cls, edit.name)
     sign = re.compile(r"\s*=\s*").match(tree.text, tree.span(target)[1])
     if sign is None:
         raise UnfitError("it is not a plain assignment")
@@ -38,6 +41,42 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
         Text(start, sign.end(), f'self.register_buffer("{edit.name}", '),
         Text(end, end, ", persistent=False)"),
     ]
+
+
+def _need_free(tree: Tree, cls: cst.ClassDef, name: str) -> None:
+    """Look whether a buffer may have the name: torch refuses one that a class or a base has for something else.
+
+    Raises:
+        UnfitError: When it may not, or a base is not known.
+    """
+    if name in _bound_by_class(cls):
+        raise UnfitError("the class has an attribute of that name")
+    defined = {c.name.value: c for c in tree.inside(tree.module, cst.ClassDef) if isinstance(c, cst.ClassDef)}
+    waiting, seen = [cls], {cls.name.value}
+    while waiting:
+        for argument in waiting.pop().bases:
+            base = last_name(argument.value)
+            if base in seen or base in _KNOWN_BASES:
+                continue
+            seen.add(base)
+            if base not in defined:
+                raise UnfitError("what a base of the class binds is not known")
+            if name in _bound_by_class(defined[base]) or _bindings(tree, defined[base], name):
+                raise UnfitError("a base of the class has an attribute of that name")
+            waiting.append(defined[base])
+
+
+def _bound_by_class(cls: cst.ClassDef) -> set[str]:
+    """The names that the body of a class binds."""
+    found: set[str] = set()
+    for statement in cls.body.body:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            found.add(statement.name.value)
+        for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            targets = [t.target for t in part.targets] if isinstance(part, cst.Assign) else []
+            targets += [part.target] if isinstance(part, cst.AnnAssign) and part.value is not None else []
+            found.update(target.value for target in targets if isinstance(target, cst.Name))
+    return found
 
 
 def _bindings(tree: Tree, cls: cst.ClassDef, name: str) -> list[cst.Assign]:
@@ -123,6 +162,7 @@ def counted(tree: Tree, edit: Counted) -> list[Text]:
     start, end = tree.span(bindings[0])
     if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
         raise UnfitError("the module is not initialised before it")
+    _need_free(tree, cls, edit.name)
     for node in tree.inside(cls, cst.Attribute):
         outer = tree.parents[node]
         bound = isinstance(outer, cst.AssignTarget) or outer is change

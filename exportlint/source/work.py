@@ -146,6 +146,10 @@ def _run_apart(paths: list[str], options: Options, jobs: int) -> Iterator[tuple[
     try:
         for chunk, units in pool.map(_run_chunk, _chunks(paths, jobs * _CHUNKS)):
             yield from zip(chunk, units, strict=True)
+    except BaseException:  # Ctrl-C above all: what a worker is at may take a minute
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -127,11 +127,25 @@ def test_a_link_stays_one() -> None:
     assert real.read_text() == MENDED
 
 
+NONE = "0 findings fixed in 0 files\n"
+
+
+def test_a_file_that_may_not_be_written_keeps_no_other_from_being_mended() -> None:
+    files = [written(name, RAMP) for name in ("first.py", "ramp.py", "third.py")]
+    files[1].chmod(0o444)
+    result = check(".", "--fix")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: ramp.py: may not be written\n2 findings fixed in 2 files\n",
+    )
+    assert [file.read_text() for file in files] == [MENDED, RAMP, MENDED]
+
+
 def test_a_file_that_may_not_be_written_is_one_line_and_status_2() -> None:
     ramp = written("ramp.py", RAMP)
     ramp.chmod(0o444)
     result = check(".", "--fix")
-    assert (result.exit_code, result.stderr) == (2, "error: ramp.py: may not be written\n")
+    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: may not be written\n{NONE}")
     assert ramp.read_text() == RAMP
 
 
@@ -151,7 +165,7 @@ def test_a_full_disk_or_an_interrupt_leaves_the_file_whole(
     assert [path.name for path in Path().iterdir() if path.suffix in (".py", ".tmp")] == ["ramp.py"]
     assert result.exit_code != 0
     if isinstance(error, OSError):
-        assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {os.strerror(errno.ENOSPC)}\n")
+        assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {os.strerror(errno.ENOSPC)}\n{NONE}")
 
 
 def test_a_file_that_changes_meanwhile_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +174,7 @@ def test_a_file_that_changes_meanwhile_is_left(monkeypatch: pytest.MonkeyPatch) 
     ramp = written("ramp.py", RAMP)
     monkeypatch.setattr(files, "fixed", _changing(ramp, files.fixed))
     result = check(".", "--fix")
-    assert (result.exit_code, result.stderr) == (2, "error: ramp.py: was changed while it was being fixed\n")
+    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: was changed while it was being fixed\n{NONE}")
     assert ramp.read_text() == CLEAN
 
 

@@ -197,6 +197,31 @@ def test_a_buffer_is_registered_only_where_the_module_can_take_it() -> None:
     assert mended(source).data.decode() != source
 
 
+FORWARD = "\n    def forward(self, x):\n        return x * self.scale\n"
+INIT = "    def __init__(self):\n        super().__init__()\n        self.scale = torch.arange(4.0)\n"
+NET = f"class Net({{base}}):\n{{body}}{INIT}{FORWARD}"
+IMPORTS = "import torch\nfrom torch import nn\nfrom elsewhere import Other\n\n\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        NET.format(base="nn.Module", body="    scale = None\n\n"),
+        NET.format(base="nn.Module", body="    scale: torch.Tensor = None\n\n"),
+        NET.format(base="nn.Module", body="    @property\n    def scale(self): ...\n\n"),
+        NET.format(base="Other, nn.Module", body=""),
+        "class Mixin:\n    scale = None\n\n\n" + NET.format(base="Mixin, nn.Module", body=""),
+        f"class Base(nn.Module):\n{INIT.replace('arange(4.0)', 'stack([a, b])')}\n\n"
+        + NET.format(base="Base", body=""),
+        f"class First(nn.Module):\n{INIT}\n\nclass Base(First): ...\n\n\n" + NET.format(base="Base", body=""),
+    ],
+)
+def test_a_name_that_torch_would_refuse_is_not_registered(source: str) -> None:
+    assert "class Net" in source
+    result = mended(IMPORTS + source).data.decode()
+    assert "register_buffer" not in result.partition("class Net")[2]
+
+
 def test_comments_are_never_lost() -> None:
     source = example("""
         def forward(self, x):
