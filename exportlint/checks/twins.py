@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import divergence, uncaptured
 from exportlint.checks.context import ModelError, call
+from exportlint.checks.results import of_model_error
 from exportlint.checks.twin_dtype import compare_dtypes
 from exportlint.findings import CheckResult
 
@@ -38,6 +39,10 @@ def run(ctx: Context) -> CheckResult:
         ctx.program()
     except Exception as error:
         return uncaptured.result(NAME, error)
+    try:
+        ctx.further_examples()
+    except ModelError as error:
+        return of_model_error(NAME, "the arguments of a further call cannot be made", error)
     notes: list[str] = []
     axes = {"size": _by_size(ctx, notes), "dtype": compare_dtypes(ctx, notes)}
     findings = [finding for found in axes.values() for finding in found or ()]

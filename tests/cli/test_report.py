@@ -347,8 +347,8 @@ REWRITES = {
     "factory_raises": ("capture", "Make the factory return a module", "raise ValueError"),
     "inputs_raise": ("capture", "Let the case give a tuple of positional arguments", "raise KeyError"),
     "inputs_of_number": ("capture", "Let the case give a tuple of positional arguments", None),
-    "inputs2_raise": ("shapes", "Let inputs2 be a tuple of positional arguments", "raise KeyError"),
-    "inputs2_too_many": ("shapes", "Give inputs2 arguments that the model accepts", None),
+    "inputs2_raise": ("shapes", "Let inputs2, and each call of more_inputs, be a tuple", "raise KeyError"),
+    "inputs2_too_many": ("shapes", "Give the call arguments that the model accepts", None),
     "range_of_nothing": ("shapes", "Name the inputs in value_ranges", None),
 }
 
@@ -376,7 +376,7 @@ def test_a_second_call_that_cannot_be_made_concerns_the_check_that_needs_it(mode
     assert ran.check("inputs2_raise", "capture")["outcome"] == "passed"
     shapes = ran.check("inputs2_raise", "shapes")
     assert (shapes["outcome"], [f["rule"] for f in shapes["findings"]]) == ("errored", ["EXP002"])
-    assert shapes["reason"].startswith("the arguments of the second call cannot be made: ")
+    assert shapes["reason"].startswith("the arguments of a further call cannot be made: ")
 
 
 def test_models_that_run_keep_their_results(models):

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 NAME = "shapes"
 FAULTS_OF_THE_CASE = {
-    "inputs2": "the arguments of the second call cannot be made",
-    "second call": "the eager model fails in the second call of the case",
+    "inputs2": "the arguments of a further call cannot be made",
+    "second call": "the eager model fails in a further call of the case",
     "value_ranges": "the case gives a range of values for an input that there is not",
 }
 
@@ -207,7 +207,7 @@ def _why_not(subject: Subject) -> str | None:
     """Why nothing can be said though nothing was found, or ``None``."""
     others = subject.ctx.further_examples()
     if others and not any(same_structure(inputs, subject.example) for inputs in others):
-        return "inputs2 has another structure than inputs, and a program holds for one"
+        return "no further call has the structure of the example, and a program holds for one"
     if not others and not subject.contract.dynamic:
         why = "names no input" if subject.ctx.dynamic_shapes else "and inputs2 are missing"
         return f"no dimension is dynamic: dynamic_shapes {why}"

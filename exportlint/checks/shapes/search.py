@@ -94,7 +94,8 @@ class Search:
     def _second(self) -> None:
         """The other examples; one of another structure is a call that the program must refuse."""
         others = _alike(self.subject)
-        words = ["inputs2"] if len(others) == 1 else [f"call {i + 2}" for i, _ in others]
+        second = self.subject.ctx.case.inputs2 is not None
+        words = ["inputs2" if second and i == 0 else f"more_inputs[{i - second}]" for i, _ in others]
         self._all(self.subject.given(inputs, said) for (_, inputs), said in zip(others, words, strict=True))
 
     def _sides(self, space: Space) -> None:
