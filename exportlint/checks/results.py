@@ -27,7 +27,7 @@ MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second ca
 REWRITES = {
     "inputs": "Let the case give a tuple of positional arguments and a mapping of keyword arguments, or functions that "
     "return them.",
-    "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of positional arguments or a pair (args, kwargs).",
+    "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of arguments, or a pair (args, kwargs).",
     "second call": "Give the call arguments that the model accepts in eager mode, or let the model accept them.",
     "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",
     "dynamic_shapes": "Let dynamic_shapes be made from the tensors and the calls that the case itself gives.",
