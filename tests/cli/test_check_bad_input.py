@@ -182,6 +182,11 @@ def test_a_fault_of_the_linter_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -
     assert result.stderr.startswith("exportlint: internal error: ValueError: nobody foresaw this (set ")
 
 
+def _hears_interrupts() -> None:
+    """A shell's jobs in the background ignore them, and so do those that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupt_is_one_line_and_status_130(jobs: str) -> None:
     for i in range(150):
@@ -189,8 +194,9 @@ def test_an_interrupt_is_one_line_and_status_130(jobs: str) -> None:
         Path(f"long{i}.py").write_text(NET.format(body))
     command = [sys.executable, "-m", "exportlint", "check", "--no-cache", "--jobs", jobs]
     running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=_hears_interrupts,  # noqa: PLW1509 - one thread
+    )  # fmt: skip
     process = psutil.Process(running.pid)
 
     def spent() -> float:

@@ -126,6 +126,6 @@ def allocates(emit, mebibytes):
 
 
 def sleeps_for(emit, seconds):
-    emit({"said": "asleep"})
+    emit({"said": "dozing"})
     time.sleep(seconds)
     emit({"said": "awake"})
