@@ -339,7 +339,8 @@ def _is_scalar(short: str, arguments: Arguments) -> bool | None:
             isinstance(first, Static) and first.of in ("int", "float", "size")
         )
         return True if known else None
-    return None if isinstance(first, (Unknown, Union, Shape)) else False
+    # A whole shape is taken from a tensor that has one: who makes a tensor like a number writes no shape.
+    return None if isinstance(first, (Unknown, Union)) else False
 
 
 def _on(made: Tensor, device: Value | None, it: Interpreter, node: ast.AST, state: State) -> Tensor:

@@ -146,6 +146,8 @@ FORMS = (
          **ROWS, init="self.w = [torch.ones(4)]"),
     _on_devices("return x * self.w[0].to(x)", FINE, init="self.w = [torch.ones(4)]"),
     _on_devices("return x * self.w[0]", FINE, init="self.w = [torch.tensor(4.0)]"),
+    _on_devices("return torch.relu(x) + torch.ones(x.shape)", UNPORTABLE, "EXP202"),
+    _on_devices("return torch.relu(x) + torch.zeros(*x.size())", UNPORTABLE, "EXP202"),
     _on_devices("if self.t is None:\n    self.t = torch.arange(4)\nreturn x * self.t", UNPORTABLE, "EXP202",
                 init="self.t = None"),
     _on_devices("if not hasattr(self, 't'):\n    self.t = torch.arange(4)\nreturn x * self.t", UNPORTABLE, "EXP202"),

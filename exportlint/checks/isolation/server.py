@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ LATE_IN_TORCH = (
     "sympy.tensor.tensor",
 )
 KEPT = 8  # children at most
+END_SECONDS = 3.0  # how long those that are kept may take to end
 PRELOADED = ("hypothesis", "exportlint.checks.jobs", *map(module_of, CHECKS), *LATE_IN_TORCH)
 
 
@@ -88,6 +90,7 @@ class Server:
         self.threads = threads
         self.children: dict[int, socket.socket] = {}
         self.kept: dict[str, socket.socket] = {}  # sockets of requests, by the names of the children
+        self.servers: set[int] = set()  # children that are kept, or were
         self.wakeup_read, self.wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def serve(self, *, to_the_end: bool = False) -> None:
@@ -109,9 +112,21 @@ class Server:
                 os.read(self.wakeup_read, 4096)
                 self.reap()
         finally:
+            self.end_servers()
             for pid in self.children:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
+
+    def end_servers(self) -> None:
+        """Let the children that are kept kill what their own children started, which nobody else knows."""
+        waiting = {pid for pid in self.servers if pid in self.children}
+        for pid in waiting:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + END_SECONDS
+        while waiting and time.monotonic() < deadline:
+            waiting -= {pid for pid in waiting if os.waitpid(pid, os.WNOHANG)[0]}
+            time.sleep(0.01)
 
     def accept(self) -> bool:
         """Take one request, and fork or hand it on; False when the control socket closed."""
@@ -133,6 +148,7 @@ class Server:
         os.close(output)
         self.children[pid] = channel
         if requests is not None:
+            self.servers.add(pid)
             requests[1].close()
             self.keep(words.removeprefix(KEEP), requests[0])
         return True
@@ -196,7 +212,7 @@ class Server:
         self.tell(channel, {"exit": 0})
         channel.close()
         self.wakeup_read, self.wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.control, self.children, self.kept = requests, {}, {}
+        self.control, self.children, self.kept, self.servers = requests, {}, {}, set()
         self.serve(to_the_end=True)
 
     def reap(self) -> None:

@@ -122,3 +122,15 @@ def test_all_end_with_the_server(own):
         assert future.result(timeout=20).how == "lost"
     wait_until(lambda: gone(pid), 5, "the kept child outlives its server")
     wait_until(lambda: gone(job), 5, "the job outlives its server")
+
+
+def test_what_a_job_started_ends_with_the_caller(own):
+    keep(own, "one")
+    said: list = []
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(run, own, "starts_a_process_and_sleeps", said, use="one")
+        wait_until(lambda: said, 10, "the job said nothing")
+        own._control.close()  # as the end of the caller does
+        wait_until(lambda: gone(said[0]["left"]), 10, "what the job started outlives the caller")
+        own._control = None
+        future.result(timeout=20)
