@@ -109,12 +109,20 @@ def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Con
     return Contract(tuple(_leaves(by_name, dynamic_shapes, inputs)))
 
 
+def same_structure(one: Inputs, other: Inputs) -> bool:
+    """Whether two calls have arguments of one structure, and tensors of one number of dimensions in each place."""
+    from torch.utils import _pytree as pytree
+
+    ranks = [[getattr(leaf, "ndim", None) for leaf in pytree.tree_leaves(inputs)] for inputs in (one, other)]
+    return bool(pytree.tree_structure(one) == pytree.tree_structure(other)) and ranks[0] == ranks[1]
+
+
 def inferred(model: torch.nn.Module, inputs: Inputs, *others: Inputs) -> Contract:
     """The contract of several example calls: what varies is dynamic; a call of another structure is left out."""
     from torch.utils import _pytree as pytree
 
-    flats, spec = [pytree.tree_leaves(inputs)], pytree.tree_structure(inputs)
-    flats += [pytree.tree_leaves(other) for other in others if pytree.tree_structure(other) == spec]
+    flats = [pytree.tree_leaves(inputs)]
+    flats += [pytree.tree_leaves(other) for other in others if same_structure(inputs, other)]
     asked: dict[int, dict[int, Ask]] = {}
     for index, values in enumerate(zip(*flats, strict=True)):
         shapes = [tuple(value.shape) if hasattr(value, "shape") else () for value in values]

@@ -22,10 +22,11 @@ from exportlint.checks.results import of_model_error
 from exportlint.checks.shapes import journal, replay
 from exportlint.checks.shapes.journal import Journal
 from exportlint.checks.shapes.search import Search, space_of
-from exportlint.checks.shapes.trials import Subject, same_structure
+from exportlint.checks.shapes.trials import Subject
 from exportlint.findings import CheckResult, Finding
 from exportlint.shapes import contract as contracts
 from exportlint.shapes import edges, narrowing, terms
+from exportlint.shapes.contract import same_structure
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 

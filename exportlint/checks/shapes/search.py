@@ -16,9 +16,10 @@ from hypothesis.errors import Unsatisfiable
 
 from exportlint.checks.context import fresh
 from exportlint.checks.shapes.guardless import Guardless
-from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial, same_structure
+from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial
 from exportlint.checks.shapes.values import Values, others
 from exportlint.shapes import contents, edges, strategies
+from exportlint.shapes.contract import same_structure
 from exportlint.shapes.cost import Cost
 from exportlint.shapes.shrinking import Shrinker
 

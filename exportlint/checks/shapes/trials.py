@@ -308,10 +308,3 @@ class Subject:
             sizes_of(self.contract.leaves, inputs),
             inside=inside,
         )
-
-
-def same_structure(one: Inputs, other: Inputs) -> bool:
-    """Whether two calls have arguments of one structure, and tensors of one number of dimensions in each place."""
-    flats = [pytree.tree_leaves(inputs) for inputs in (one, other)]
-    ranks = [[getattr(leaf, "ndim", None) for leaf in flat] for flat in flats]
-    return bool(pytree.tree_structure(one) == pytree.tree_structure(other)) and ranks[0] == ranks[1]

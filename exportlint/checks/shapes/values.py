@@ -11,8 +11,9 @@ from torch.utils import _pytree as pytree
 from exportlint import places
 from exportlint.checks.context import fresh
 from exportlint.checks.shapes.branches import Branches
-from exportlint.checks.shapes.trials import Trial, same_structure
+from exportlint.checks.shapes.trials import Trial
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
+from exportlint.shapes.contract import same_structure
 from exportlint.shapes.strategies import plain
 
 if TYPE_CHECKING:
