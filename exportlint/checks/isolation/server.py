@@ -34,17 +34,7 @@ from exportlint.checks.isolation.job import KEEP, USE, Limits
 from exportlint.checks.jobs import module_of
 from exportlint.findings import CHECKS
 
-# What the first export, and the first save, of a process imports: two seconds that each child would spend.
-LATE_IN_TORCH = (
-    "torch.export._trace",
-    "torch.fx.experimental.validator",
-    "torch._inductor.ir",
-    "sympy.combinatorics",
-    "sympy.tensor.tensor",
-)
-KEPT = 8  # children at most
-END_SECONDS = 3.0  # how long those that are kept may take to end
-PRELOADED = ("hypothesis", "exportlint.checks.jobs", *map(module_of, CHECKS), *LATE_IN_TORCH)
+PRELOADED = ("hypothesis", "exportlint.checks.jobs", *map(module_of, CHECKS))
 
 
 def main() -> None:
