@@ -34,6 +34,8 @@ from exportlint.checks.isolation.job import KEEP, USE, Limits
 from exportlint.checks.jobs import module_of
 from exportlint.findings import CHECKS
 
+KEPT = 8  # children at most
+END_SECONDS = 3.0  # how long those that are kept may take to end
 PRELOADED = ("hypothesis", "exportlint.checks.jobs", *map(module_of, CHECKS))
 
 
