@@ -54,11 +54,18 @@ def _asks(case: ModelCase) -> list[str]:
 _recorders: list[Recorder] = []  # the one that `prepare` started, in a process that was forked after it
 
 
+def _recording() -> Recorder:
+    """The recorder of this process, started when it is first asked for."""
+    if not _recorders:
+        _recorders.append(Recorder())
+        _recorders[0].start()
+    return _recorders[0]
+
+
 def prepare(emit: Emit, target: str, *, record: bool) -> None:
     """Import what the cases of a target import, in a process that is kept for them; what fails is for them to say."""
     if record:
-        _recorders.append(Recorder())
-        _recorders[0].start()
+        _recording()
     if zoo.source_of(target) == target:
         zoo.import_shared(target)
     else:
@@ -69,10 +76,7 @@ def prepare(emit: Emit, target: str, *, record: bool) -> None:
 def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) -> None:
     """Run checks on the case of this name."""
     wanted = msgspec.convert(settings, Settings)
-    if wanted.record and not _recorders:
-        _recorders.append(Recorder())
-        _recorders[0].start()
-    recorder = _recorders[0] if wanted.record else None
+    recorder = _recording() if wanted.record else None
     if recorder is not None:
         recorder.ignore(wanted.workdir)
     try:

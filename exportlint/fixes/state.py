@@ -28,8 +28,7 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
     if len(assign.targets) != 1 or not is_attribute(target, edit.name) or function.name.value != "__init__":
         raise UnfitError("it is not bound by a plain assignment in __init__")
     start, end = tree.span(assign)
-    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
-        raise UnfitError("the module is not initialised before it")
+    _need_initialised(tree, function, start)
     for other in _bindings(tree, cls, edit.name):
         if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
             raise UnfitError("it is bound elsewhere as well")
@@ -41,6 +40,16 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
         Text(start, sign.end(), f'self.register_buffer("{edit.name}", '),
         Text(end, end, ", persistent=False)"),
     ]
+
+
+def _need_initialised(tree: Tree, function: cst.FunctionDef, start: int) -> None:
+    """Look whether the module's own ``__init__`` is called in a function before an offset.
+
+    Raises:
+        UnfitError: When it is not.
+    """
+    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
+        raise UnfitError("the module is not initialised before it")
 
 
 def _need_free(tree: Tree, cls: cst.ClassDef, name: str) -> None:
@@ -160,8 +169,7 @@ def counted(tree: Tree, edit: Counted) -> list[Text]:
     if not isinstance(first, (cst.Integer, cst.Float)) or function.name.value != "__init__":
         raise UnfitError("it does not start as a number")
     start, end = tree.span(bindings[0])
-    if "__init__(" not in tree.text[tree.span(function.body)[0] : start]:
-        raise UnfitError("the module is not initialised before it")
+    _need_initialised(tree, function, start)
     _need_free(tree, cls, edit.name)
     for node in tree.inside(cls, cst.Attribute):
         outer = tree.parents[node]

@@ -74,16 +74,19 @@ def _logged_to() -> Iterator[Any]:
 
 def limit_memory(limits: Limits) -> None:
     """Limit the memory that the process may write to, beyond what it has already."""
-    limit, hard = _private_bytes() + limits.memory_bytes, resource.getrlimit(resource.RLIMIT_DATA)[1]
-    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    _limit(resource.RLIMIT_DATA, _private_bytes() + limits.memory_bytes)
 
 
 def limit_cpu(seconds: float) -> None:
     """Give the process this much more CPU time from now on."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    limit = int(used.ru_utime + used.ru_stime + seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 1)
+
+
+def _limit(kind: int, limit: int) -> None:
+    """Lower a limit as far as it may be raised again."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def lift_limits() -> None:
