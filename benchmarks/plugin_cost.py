@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 from exportlint import whole_file
+from exportlint.processors import processors
 
 MODELS = ("bert", "gpt2", "t5", "vit", "llama", "opt", "bloom", "distilbert", "fnet", "dinov2")
 EXAMPLES = 20
@@ -206,7 +207,7 @@ def main() -> None:
     rows += unchanged(given.cases) if "unchanged" in parts else []
     rows += overhead([name for name in given.models.split(",") if name]) if "overhead" in parts else []
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "pytest"))
-    head = f"{versions}, Python {platform.python_version()}, {len(os.sched_getaffinity(0))} cores"
+    head = f"{versions}, Python {platform.python_version()}, {processors()} cores"
     page = "\n".join(
         [
             "# What the pytest plugin costs",

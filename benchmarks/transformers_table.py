@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from exportlint import whole_file
+from exportlint.processors import processors
 
 ROOT = Path(__file__).parents[1]
 TYPES = Path(__file__).with_name("transformers_types.txt")
@@ -43,7 +44,7 @@ def checked(types: list[str]) -> tuple[dict[str, Any], int, float]:
 
 def table(readiness: dict[str, Any], status: int, seconds: float) -> str:
     """The page."""
-    checks = readiness["environment"]["checks"]
+    checks, date = readiness["environment"]["checks"], readiness["environment"]["date"][:10]
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "exportlint")
     )
@@ -54,7 +55,7 @@ def table(readiness: dict[str, Any], status: int, seconds: float) -> str:
         "Made by `python benchmarks/transformers_table.py`, which is `pytest --export-model=hf:TYPE ...`: small",
         "configs, random weights, no download. `pytest --export-model=hf:TYPE -rs` says why something is not checked.",
         "",
-        f"{versions}, Python {platform.python_version()}, {_cores()}; {readiness['environment']['date'][:10]}.",
+        f"{versions}, Python {platform.python_version()}, {processors()} cores; {date}.",
         f"{len(readiness['cases'])} model types in {seconds / 60:.0f} minutes; pytest ended with status {status}.",
         f"{len(red)} have a red check.",
         "",
@@ -69,12 +70,6 @@ def table(readiness: dict[str, Any], status: int, seconds: float) -> str:
     for case in red:
         lines += [f"* **{case['name'].removeprefix('hf:')}**", *_reasons(case)]
     return "\n".join(lines) + "\n"
-
-
-def _cores() -> str:
-    import os
-
-    return f"{len(os.sched_getaffinity(0))} cores"
 
 
 def _counts(finding: dict[str, Any]) -> bool:

@@ -24,7 +24,7 @@ class Jobs(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number; as many as there are processors for ``auto``."""
-        from exportlint.source.work import processors
+        from exportlint.processors import processors
 
         if value == "auto":
             return processors()

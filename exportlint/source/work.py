@@ -102,11 +102,6 @@ class Units:
         self.cache.write(self._name, Table([facts[i] for i in used], units))
 
 
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _run(paths: list[str], options: Options, effort: Effort, given: Mapping[str, bytes]) -> Iterator[tuple[str, Unit]]:
     jobs = min(effort.jobs, len(paths)) if effort.seconds is None else 1
     if jobs > 1 and not given and sum(map(_size, paths)) > _SMALL:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from exportlint.processors import processors
+
 Message = dict[str, Any]
 Emit = Callable[[Message], None]
 
@@ -36,7 +38,7 @@ class Limits:
     @classmethod
     def for_timeout(cls, timeout: float, *, jobs: int, memory_bytes: int | None = None) -> Limits:
         """Limits for `jobs` jobs at once that may each compute for `timeout` seconds."""
-        threads = max(1, cpu_count() // jobs)
+        threads = max(1, processors() // jobs)
         return cls(
             cpu_seconds=timeout * threads,
             wall_seconds=3 * timeout + 10,
@@ -85,14 +87,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def cpu_count() -> int:
-    """CPUs that this process may run on."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def machine_memory() -> int:

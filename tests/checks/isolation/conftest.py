@@ -39,6 +39,14 @@ def server():
     server.close()
 
 
+@pytest.fixture
+def own():
+    """A server that a test may kill."""
+    server = WorkerServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture(params=["server", "fork"])
 def jobs(request, server):
     import torch  # a forked child shall find it imported, as it is when the caller has made a model

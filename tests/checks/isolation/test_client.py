@@ -17,14 +17,6 @@ from exportlint.checks.isolation.job import Limits
 LIMITS = Limits(cpu_seconds=30, wall_seconds=30, memory_bytes=2 << 30)
 
 
-@pytest.fixture
-def own():
-    """A server that a test may kill."""
-    server = WorkerServer()
-    yield server
-    server.close()
-
-
 def pid_of(server: WorkerServer) -> int:
     assert server._process is not None
     return server._process.pid

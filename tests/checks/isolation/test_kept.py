@@ -7,21 +7,12 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
-import pytest
 from commands import gone, wait_until
 
-from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Limits
 from exportlint.checks.isolation.server import KEPT
 
 LIMITS = Limits(cpu_seconds=30, wall_seconds=30, memory_bytes=2 << 30)
-
-
-@pytest.fixture
-def own():
-    server = WorkerServer()
-    yield server
-    server.close()
 
 
 def run(server, job, said, *, limits=LIMITS, keep="", use="", **arguments):
