@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exportlint.linting.settings import EXCLUDED
-from exportlint.source.discover import MissingPathError
+from exportlint.source.discover import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,17 +30,11 @@ def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
         MissingPathError: When a path does not exist.
         ConfigError: When a configuration means nothing.
     """
-    found: dict[str, Path] = {}
-    for path in paths:
-        if path.is_dir():
-            files: Iterator[Path] = _Walk(path, resolver).files()
-        elif path.is_file():
-            files = iter(() if is_forced_out(path, resolver) else (path,))
-        else:
-            raise MissingPathError(path)
-        for file in files:
-            found.setdefault(os.path.realpath(file), file)
-    return tuple(found[key] for key in sorted(found))
+    return gathered(
+        paths,
+        lambda folder: _Walk(folder, resolver).files(),
+        lambda file: () if is_forced_out(file, resolver) else (file,),
+    )
 
 
 def is_forced_out(path: Path, resolver: Resolver) -> bool:

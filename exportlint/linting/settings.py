@@ -15,6 +15,7 @@ from exportlint import config
 from exportlint.config import ConfigError, Table, UserError
 from exportlint.findings import MODES, SEVERITIES
 from exportlint.linting.selection import Layer, SelectorError, codes_named, codes_on, known
+from exportlint.source.discover import SKIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 # Folders that hold no source of the project. `.*` stands for the hidden ones.
-EXCLUDED = (
-    ".*", "__pycache__", "__pypackages__", "build", "dist", "env", "node_modules", "site-packages", "venv",
-)  # fmt: skip
+EXCLUDED = (".*", *sorted(SKIPPED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

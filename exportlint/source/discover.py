@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # Folders that hold no source of the project. One that is named on the command line is linted nevertheless.
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env", "__pypackages__"})
@@ -28,15 +28,27 @@ def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
     Raises:
         MissingPathError: When a path does not exist.
     """
+    return gathered(paths, _below, lambda path: (path,))
+
+
+def gathered(
+    paths: Iterable[Path], below: Callable[[Path], Iterable[Path]], named: Callable[[Path], Iterable[Path]]
+) -> tuple[Path, ...]:
+    """The files that folders hold and that files stand for, each once, in the order of their paths.
+
+    Args:
+        paths: Files and folders.
+        below: The files of a folder.
+        named: What a file that was named stands for.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+    """
     found: dict[str, Path] = {}
     for path in paths:
-        if path.is_dir():
-            files = _below(path)
-        elif path.is_file():
-            files = iter((path,))
-        else:
+        if not path.is_dir() and not path.is_file():
             raise MissingPathError(path)
-        for file in files:
+        for file in below(path) if path.is_dir() else named(path):
             found.setdefault(os.path.realpath(file), file)
     return tuple(found[key] for key in sorted(found))
 
