@@ -126,7 +126,7 @@ def of_argument(tree: Tree, edit: OfArgument) -> list[Text]:
     tree.uncommented(last, end)
     found = tree.source(value)
     text = edit.code.replace(ARGUMENT, found if is_atom(value) else f"({found})")
-    if "torch." not in text or "torch." not in edit.code:
+    if "torch." not in edit.code:
         return [tree.replaced(start, end, text)]
     name, imports = torch_name(tree, "torch.")
     return [*imports, tree.replaced(start, end, text.replace("torch.", name, 1))]

@@ -60,7 +60,7 @@ def _need_free(tree: Tree, cls: cst.ClassDef, name: str) -> None:
     """
     if name in _bound_by_class(cls):
         raise UnfitError("the class has an attribute of that name")
-    defined = {c.name.value: c for c in tree.inside(tree.module, cst.ClassDef) if isinstance(c, cst.ClassDef)}
+    defined = {c.name.value: c for c in tree.inside(tree.module, cst.ClassDef)}
     waiting, seen = [cls], {cls.name.value}
     while waiting:
         for argument in waiting.pop().bases:
