@@ -89,12 +89,11 @@ def mend(
     files = mended = failed = 0
     text = stdin
     for file in _fixed(asked, found, left_out, settings, stdin):
-        for p in file.fixed.unmended:
-            click.echo(f"{_place(p)}: {p.rule.code} was left as it is: its fix does not mend it", err=True)
+        _tell_what_is_left(file)
         if not file.fixed.mended:
             continue
         if not asked.writes:
-            _print_diff(file)
+            _print_diff(file, stdin is None)
         elif stdin is not None:
             text = file.fixed.data
         elif not _written(file):
@@ -108,16 +107,29 @@ def mend(
     return 2 if failed else int(not asked.writes and mended > 0)
 
 
+def _tell_what_is_left(file: FixedFile) -> None:
+    from exportlint.formats.wording import place
+
+    left = [(p, "its fix does not mend it") for p in file.fixed.unmended]
+    left += [(p, f"its fix cannot be written ({why})") for p, why in file.fixed.unfit]
+    for p, why in left:
+        click.echo(f"{place(p)}: {p.rule.code} was left as it is: {why}", err=True)
+
+
 def _written(file: FixedFile) -> bool:
     """Write the fixes of a file; whether that went well, which is told where it did not."""
     try:
         file.write()
     except OSError as error:
-        from exportlint.formats.wording import shown_path
-
-        click.echo(f"error: {shown_path(file.path)}: {error.strerror or error}", err=True)
+        click.echo(f"error: {_failure(file, error)}", err=True)
         return False
     return True
+
+
+def _failure(file: FixedFile, error: OSError) -> str:
+    from exportlint.formats.wording import shown_path
+
+    return f"{shown_path(file.path)}: {error.strerror or error}"
 
 
 def _fixed(
@@ -140,14 +152,13 @@ def _fixed(
     yield from fixed_files(found, lambda path: content(path) if stdin is None else stdin, lint, asked.wanted)
 
 
-def _place(p: Prediction) -> str:
-    from exportlint.formats.wording import place
-
-    return place(p)
-
-
-def _print_diff(file: FixedFile) -> None:
+def _print_diff(file: FixedFile, of_file: bool) -> None:
     from exportlint.fixes.rounds import diff
     from exportlint.formats.wording import shown_path
 
     click.echo(diff(shown_path(file.path), file.before, file.fixed.data), nl=False)
+    if of_file:
+        try:
+            file.writable()
+        except OSError as error:
+            click.echo(_failure(file, error), err=True)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from exportlint.fixes.edits import Applicability
     from exportlint.source.engine import Prediction
 
+_LOCKED = "may not be written; make it writable, or leave it out, and fix again"
+
 
 @dataclass(frozen=True, slots=True)
 class FixedFile:
@@ -41,13 +43,20 @@ class FixedFile:
         Raises:
             OSError: When it cannot be written, may not be, or is not any more what it was; it stays as it is then.
         """
-        place = Path(os.path.realpath(self.path))
-        mode = stat.S_IMODE(place.stat().st_mode)
+        whole_file.write(Path(os.path.realpath(self.path)), self.fixed.data, self.writable())
+
+    def writable(self) -> int:
+        """The mode of the file, which may be written.
+
+        Raises:
+            OSError: When it may not be, or is not any more what it was.
+        """
+        mode = stat.S_IMODE(self.path.stat().st_mode)
         if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(errno.EACCES, "may not be written", str(self.path))
-        if content(place) != self.before:
-            raise OSError(errno.EBUSY, "was changed while it was being fixed", str(self.path))
-        whole_file.write(place, self.fixed.data, mode)
+            raise PermissionError(errno.EACCES, _LOCKED, str(self.path))
+        if content(self.path) != self.before:
+            raise OSError(errno.EBUSY, "was changed while it was being fixed; lint it again", str(self.path))
+        return mode
 
 
 def fixed_files(
@@ -56,7 +65,7 @@ def fixed_files(
     lint: Callable[[Path, bytes], Sequence[Prediction]],
     wanted: Collection[Applicability],
 ) -> Iterator[FixedFile]:
-    """The files that fixes change, or whose fixes did not mend anything, one after the other.
+    """The files that fixes change, or into which some cannot be written, one after the other.
 
     Args:
         found: The findings to mend.
@@ -71,5 +80,5 @@ def fixed_files(
         if any(p.fix is not None and p.fix.applicability in wanted for p in predictions):
             before = read(path)
             made = fixed(before, predictions, lambda data, path=path: lint(path, data), wanted)  # type: ignore[misc]
-            if made.mended or made.unmended:
+            if made.mended or made.unmended or made.unfit:
                 yield FixedFile(path, before, made)

@@ -14,7 +14,7 @@ from exportlint.fixes.tree import Text, Tree, UnfitError
 from exportlint.source.files import LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from exportlint.fixes.edits import Applicability
@@ -34,11 +34,13 @@ class Fixed:
         data: The text, encoded as it was.
         mended: The findings whose fixes were written, each with its place in the round that wrote it.
         unmended: Findings whose fix did not make them go away, or brought others; nothing of it was written.
+        unfit: Findings whose fix cannot be written into this text, each with what is in the way.
     """
 
     data: bytes
-    mended: tuple[Prediction, ...]
+    mended: tuple[Prediction, ...] = ()
     unmended: tuple[Prediction, ...] = ()
+    unfit: tuple[tuple[Prediction, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,23 @@ def fixed(data: bytes, found: Sequence[Prediction], lint: Lint, wanted: Collecti
         lint: Finds the same in another text at its place.
         wanted: Which fixes are to be written.
     """
+    encoding = "utf-8"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
     except (SyntaxError, LookupError, UnicodeError):
-        return Fixed(data, ())
+        why = f"the file is not {encoding}; save it so, or declare its encoding"
+        return Fixed(data, unfit=tuple((p, why) for p in found if p.fix is not None and p.fix.applicability in wanted))
     rounds = _Rounds(text, encoding, found, lint, wanted)
     for _ in range(ROUNDS):
         if not rounds.once():
             break
-    return Fixed(rounds.text.encode(encoding) if rounds.mended else data, tuple(rounds.mended), tuple(rounds.unmended))
+    return Fixed(
+        rounds.text.encode(encoding) if rounds.mended else data,
+        tuple(rounds.mended),
+        tuple(rounds.unmended),
+        tuple(rounds.unfit),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +89,7 @@ class _Rounds:
     mended: list[Prediction] = field(default_factory=list)
     unmended: list[Prediction] = field(default_factory=list)
     refused: set[tuple[str, str]] = field(default_factory=set)
+    unfit: list[tuple[Prediction, str]] = field(default_factory=list)  # as of the last round
 
     def once(self) -> bool:
         """Write the fixes that do not overlap; whether anything was written. What fails with others is tried alone."""
@@ -107,20 +117,28 @@ class _Rounds:
             for p in self.found
             if p.fix is not None and p.fix.applicability in self.wanted and _name(p) not in self.refused
         ]
+        self.unfit = []
         if not asked:
             return []
         try:
             tree = Tree(self.text)
-        except UnfitError:
+        except UnfitError as error:
+            self.unfit = [(finding, str(error)) for finding in asked]
             return []
-        chosen: list[_Change] = []
+        return list(self._chosen(asked, tree))
+
+    def _chosen(self, asked: Iterable[Prediction], tree: Tree) -> Iterator[_Change]:
+        """The fixes that fit the code and do not overlap; those that do not fit are noted."""
         taken: set[Text] = set()
         for finding in asked:
-            made = texts(tree, finding.fix) if finding.fix is not None else ()
+            try:
+                made = texts(tree, finding.fix) if finding.fix is not None else ()
+            except UnfitError as error:
+                self.unfit.append((finding, str(error)))
+                continue
             if made and not _overlap(made, taken):
-                chosen.append(_Change(finding, made))
                 taken.update(made)
-        return chosen
+                yield _Change(finding, made)
 
     def _failing(self, changes: list[_Change]) -> list[_Change]:
         """The changes that do not mend what they are for; where there is none, all are written."""

@@ -45,8 +45,12 @@ class ShownFixes:
         if self._tree is None:
             return None
         from exportlint.fixes.texts import texts
+        from exportlint.fixes.tree import UnfitError
 
-        made = texts(self._tree, fix)
+        try:
+            made = texts(self._tree, fix)
+        except UnfitError:
+            return None
         edits = tuple((self._tree.range_of(text.start, text.end), text.content) for text in made)
         return ShownFix(fix.title, fix.applicability, edits) if edits else None
 

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 def texts(tree: Tree, fix: edits.Fix) -> tuple[Text, ...]:
-    """What a fix writes, in the order of the file, without overlaps; nothing where it does not fit the code."""
-    try:
-        found = sorted({text for edit in fix.edits for text in _HANDLERS[type(edit)](tree, edit)})
-    except UnfitError:
-        return ()
-    apart = all(one.end <= two.start for one, two in itertools.pairwise(found))
-    return tuple(found) if apart else ()
+    """What a fix writes, in the order of the file, without overlaps.
+
+    Raises:
+        UnfitError: When it does not fit the code.
+    """
+    found = sorted({text for edit in fix.edits for text in _HANDLERS[type(edit)](tree, edit)})
+    if any(one.end > two.start for one, two in itertools.pairwise(found)):
+        raise UnfitError("its parts overlap")
+    return tuple(found)
 
 
 def applied(text: str, changes: tuple[Text, ...] | list[Text]) -> str:

@@ -59,9 +59,9 @@ class Tree:
         try:
             self.module = cst.parse_module(self.text)
         except (cst.ParserSyntaxError, RecursionError, ValueError) as error:
-            raise UnfitError("libcst does not read the file") from error
+            raise UnfitError(_hindrance(self.text)) from error
         if self.module.code != self.text:
-            raise UnfitError("libcst would write the file otherwise")
+            raise UnfitError(_hindrance(self.text))
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         self.positions = wrapper.resolve(PositionProvider)
         self._starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
@@ -176,6 +176,15 @@ class Tree:
         if "#" in found:
             raise UnfitError("a comment would be lost")
         return found
+
+
+def _hindrance(text: str) -> str:
+    """Why libcst does not read a text that Python reads, or would write it otherwise, and what to do about it."""
+    if re.search(r"\r(?!\n)", text):
+        return "lines of the file end with a lone CR; convert the line ends to LF"
+    if "\f" in text:
+        return "a form feed stands before code; take it out"
+    return "libcst, which writes fixes, does not read the file; write what the finding says by hand"
 
 
 def _common(left: str, right: str) -> int:

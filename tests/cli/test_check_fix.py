@@ -119,6 +119,48 @@ def test_every_other_byte_stays(data: bytes) -> None:
     assert stat.S_IMODE(ramp.stat().st_mode) == 0o750
 
 
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only"])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (RAMP.replace("\n", "\r").encode(), "lines of the file end with a lone CR; convert the line ends to LF"),
+        (RAMP.replace("class ", "\x0cclass ", 1).encode(), "a form feed stands before code; take it out"),
+        (RAMP.encode() + b"# caf\xe9\n", "the file is not utf-8; save it so, or declare its encoding"),
+    ],
+    ids=["carriage returns", "form feed", "bytes"],
+)
+def test_a_text_into_which_no_fix_can_be_written_is_told_with_what_to_do(option: str, data: bytes, words: str) -> None:
+    ramp, other = written("ramp.py", data), written("zebra.py", RAMP)
+    result = check(".", option)
+    would = "would be fixed" if option == "--diff" else "fixed"
+    left = f"ramp.py:7:20: EXP202 was left as it is: its fix cannot be written ({words})"
+    assert result.stderr == f"{left}\n1 finding {would} in 1 file\n"
+    assert ramp.read_bytes() == data
+    assert other.read_text() == (RAMP if option == "--diff" else MENDED)
+    assert result.exit_code == (0 if option == "--fix-only" else 1)
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only"])
+def test_a_fix_that_does_not_fit_the_code_is_told_with_its_place(option: str) -> None:
+    text = BRANCH.replace(
+        "return x if x.sum() > 0 else -x", "return (x if x.sum() > 0  # why\n                else -x)"
+    )
+    branch = written("branch.py", text)
+    result = check("branch.py", option, "--unsafe-fixes")
+    assert (
+        "branch.py:7:22: EXP101 was left as it is: its fix cannot be written (a comment would be lost)\n"
+        in result.stderr
+    )
+    assert branch.read_text() == text
+
+
+def test_a_diff_says_of_a_file_that_it_cannot_be_written() -> None:
+    written("ramp.py", RAMP).chmod(0o444)
+    result = check(".", "--diff")
+    assert result.stderr == f"ramp.py: {LOCKED}\n1 finding would be fixed in 1 file\n"
+    assert result.exit_code == 1
+
+
 def test_a_link_stays_one() -> None:
     real = written("real.py", RAMP)
     Path("link.py").symlink_to(real)
@@ -128,6 +170,8 @@ def test_a_link_stays_one() -> None:
 
 
 NONE = "0 findings fixed in 0 files\n"
+LOCKED = "may not be written; make it writable, or leave it out, and fix again"
+CHANGED = "was changed while it was being fixed; lint it again"
 
 
 def test_a_file_that_may_not_be_written_keeps_no_other_from_being_mended() -> None:
@@ -136,7 +180,7 @@ def test_a_file_that_may_not_be_written_keeps_no_other_from_being_mended() -> No
     result = check(".", "--fix")
     assert (result.exit_code, result.stderr) == (
         2,
-        "error: ramp.py: may not be written\n2 findings fixed in 2 files\n",
+        f"error: ramp.py: {LOCKED}\n2 findings fixed in 2 files\n",
     )
     assert [file.read_text() for file in files] == [MENDED, RAMP, MENDED]
 
@@ -145,7 +189,7 @@ def test_a_file_that_may_not_be_written_is_one_line_and_status_2() -> None:
     ramp = written("ramp.py", RAMP)
     ramp.chmod(0o444)
     result = check(".", "--fix")
-    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: may not be written\n{NONE}")
+    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {LOCKED}\n{NONE}")
     assert ramp.read_text() == RAMP
 
 
@@ -174,7 +218,7 @@ def test_a_file_that_changes_meanwhile_is_left(monkeypatch: pytest.MonkeyPatch) 
     ramp = written("ramp.py", RAMP)
     monkeypatch.setattr(files, "fixed", _changing(ramp, files.fixed))
     result = check(".", "--fix")
-    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: was changed while it was being fixed\n{NONE}")
+    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {CHANGED}\n{NONE}")
     assert ramp.read_text() == CLEAN
 
 
