@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exportlint.cli.effort import effort_of, effort_options, profile
-from exportlint.cli.fixing import fix_options, fixing, mend
+from exportlint.cli.fixing import fix_options, fixing, mend, offered
 from exportlint.cli.lint_options import resolver, settings_options
 from exportlint.config import UserError
 from exportlint.formats import FORMATS
@@ -17,6 +17,7 @@ from exportlint.formats import FORMATS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from exportlint.fixes.edits import Applicability
     from exportlint.linting.excerpts import Excerpts
     from exportlint.linting.linter import Checked
     from exportlint.linting.settings import Resolver
@@ -97,7 +98,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         found, shown = _asked_for(checked, excerpts, settings, given)
     if given["add_ignores"]:
         return _add_ignores(shown)
-    _print(found, shown, checked, excerpts, given)
+    _print(found, shown, checked, excerpts, given, offered(asked, stdin=data is not None))
     if any(left_out.is_unread for left_out in checked.unanalysed):
         return 2
     return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
@@ -223,7 +224,12 @@ def _new_to_baseline(
 
 
 def _print(
-    found: list[Prediction], shown: list[Prediction], checked: Checked, excerpts: Excerpts, given: dict[str, Any]
+    found: list[Prediction],
+    shown: list[Prediction],
+    checked: Checked,
+    excerpts: Excerpts,
+    given: dict[str, Any],
+    offered: tuple[Applicability, ...],
 ) -> None:
     from exportlint.formats import Results, render
     from exportlint.formats.wording import as_line
@@ -238,6 +244,7 @@ def _print(
         unanalysed=checked.unanalysed,
         excerpts=excerpts,
         colour=file is None and wants_colour(),
+        offered=offered,
     )
     if given["statistics"]:
         from exportlint.formats.statistics import render as render_statistics

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from exportlint.source.engine import Prediction
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+_ALL: tuple[Applicability, ...] = ("safe", "unsafe")
 _WORDS = ("fix", "fix_only", "diff")
 _OPTIONS = (
     click.option("--fix", is_flag=True, help="Write the safe fixes into the files, and report what is left."),
@@ -68,6 +69,12 @@ def fixing(given: dict[str, Any], *, stdin: bool) -> Fixing | None:
     if stdin and reports:
         raise UserError("--fix needs files; for standard input, --fix-only prints the text with fixes")
     return Fixing(("safe", "unsafe") if given["unsafe_fixes"] else ("safe",), not given["diff"], reports)
+
+
+def offered(asked: Fixing | None, *, stdin: bool) -> tuple[Applicability, ...]:
+    """Which fixes ``--fix`` could write that were not tried by then; it writes no standard input."""
+    tried = asked.wanted if asked is not None else ()
+    return () if stdin else tuple(each for each in _ALL if each not in tried)
 
 
 def mend(

@@ -12,6 +12,7 @@ from exportlint.linting.excerpts import Excerpts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from exportlint.fixes.edits import Applicability
     from exportlint.source.engine import Prediction, Unanalysed
 
 FORMATS: Mapping[str, str] = MappingProxyType(
@@ -41,6 +42,7 @@ class Results:
         unanalysed: What could not be analysed.
         excerpts: The lines of the files.
         colour: Whether the reader sees colours.
+        offered: Fixes that a further run could write.
     """
 
     shown: tuple[Prediction, ...] = ()
@@ -49,6 +51,7 @@ class Results:
     unanalysed: tuple[Unanalysed, ...] = ()
     excerpts: Excerpts = field(default_factory=Excerpts)
     colour: bool = False
+    offered: tuple[Applicability, ...] = ("safe", "unsafe")
 
 
 def render(name: str, results: Results) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.formats.wording import closing, coloured, place, plain
+from exportlint.formats.wording import closing, coloured, place, plain, rule_of
 
 if TYPE_CHECKING:
     from exportlint.formats import Results
@@ -18,5 +18,4 @@ def render(results: Results) -> str:
 
 def _line(p: Prediction, results: Results) -> str:
     kind = coloured(p.severity, p.severity, results)
-    code = coloured(p.rule.code, "bold", results)
-    return f"{place(p)}: {kind}: {code} {p.rule.name}: {plain(p.message)}"
+    return f"{place(p)}: {kind}: {rule_of(p, results, 'bold')}: {plain(p.message)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from exportlint.formats.wording import closing, coloured, place, plain, shown_path
+from exportlint.formats.wording import closing, coloured, place, plain, rule_of, shown_path
 from exportlint.text import counted, visible
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def render(results: Results) -> str:
 
 def _paragraph(p: Prediction, results: Results) -> str:
     kind = coloured(p.severity, p.severity, results)
-    head = f"{kind}: {coloured(p.rule.code, 'bold', results)} {p.rule.name}: {plain(p.message)}"
+    head = f"{kind}: {rule_of(p, results, 'bold')}: {plain(p.message)}"
     numbers = len(str(min(p.range.end_line, p.range.line + _MOST - 1)))
     lines = [head, f"{' ' * numbers}{coloured('-->', 'place', results)} {place(p)}"]
     lines += _excerpt(p, results, numbers)

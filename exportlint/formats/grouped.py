@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from exportlint.formats.wording import closing, coloured, file_of, plain
+from exportlint.formats.wording import closing, coloured, file_of, plain, rule_of
 
 if TYPE_CHECKING:
     from exportlint.formats import Results
@@ -20,7 +20,7 @@ def render(results: Results) -> str:
         wide, widest = max(map(len, places)), max(len(p.severity) for p in found)
         lines = [
             f"  {where:<{wide}}  {coloured(f'{p.severity:<{widest}}', p.severity, results)}  "
-            f"{p.rule.code} {p.rule.name}: {plain(p.message)}"
+            f"{rule_of(p, results)}: {plain(p.message)}"
             for where, p in zip(places, found, strict=True)
         ]
         blocks.append("\n".join([coloured(f"{name}:", "bold", results), *lines, ""]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from exportlint.findings import SEVERITIES
@@ -10,13 +11,18 @@ from exportlint.places import display_path
 from exportlint.text import counted, one_line, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from exportlint.findings import Severity
+    from exportlint.fixes.edits import Applicability
     from exportlint.formats import Results
     from exportlint.source.engine import Prediction, Unanalysed
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36", "place": "36", "bold": "1", "quiet": "2", "help": "32"}
+
+MARKS: Mapping[Applicability | None, str] = MappingProxyType({"safe": "[*]", "unsafe": "[!]"})
+"""What stands beside a finding that can be fixed, by how safe its fix is."""
 
 
 def path_of(prediction: Prediction) -> str:
@@ -56,12 +62,35 @@ def as_line(left_out: Unanalysed) -> str:
 
 
 def closing(results: Results) -> str:
-    """The last line: how many files were checked, what was found in them, what is not shown and what is not known."""
+    """The last lines: how many files, what was found, what is not shown or not known, and what can be fixed."""
     counts = Counter(p.severity for p in results.shown)
     found = ", ".join(_counted(counts[s], s) for s in SEVERITIES if counts[s])
     more = f" ({results.hidden} info hidden, see --show-info)" if results.hidden else ""
     unknown = f", {len(results.unanalysed)} not analysed" if results.unanalysed else ""
-    return f"{counted(results.files, 'file')} checked, {found or 'no findings'}{more}{unknown}"
+    total = f"{counted(results.files, 'file')} checked, {found or 'no findings'}{more}{unknown}"
+    return "\n".join([total, *_fixable(results)])
+
+
+def _fixable(results: Results) -> list[str]:
+    """A line that says with which options how many findings can be fixed; none where none can be."""
+    counts = Counter(_offer(p, results) for p in results.shown)
+    safe = f"{MARKS['safe']} {counts['safe']} fixable with --fix" if counts["safe"] else ""
+    more = f"{MARKS['unsafe']} {counts['unsafe']} {'more' if safe else 'fixable'} with --fix --unsafe-fixes"
+    if not counts["unsafe"]:
+        return [safe] if safe else []
+    return [f"{safe} ({more})" if safe else more]
+
+
+def _offer(prediction: Prediction, results: Results) -> Applicability | None:
+    found = None if prediction.fix is None else prediction.fix.applicability
+    return found if found in results.offered else None
+
+
+def rule_of(prediction: Prediction, results: Results, kind: str = "") -> str:
+    """Code and name of the rule, with a mark between them where the finding can be fixed; a kind colours the code."""
+    offer, code = _offer(prediction, results), prediction.rule.code
+    mark = "" if offer is None else f" {coloured(MARKS[offer], 'help', results)}"
+    return f"{coloured(code, kind, results) if kind else code}{mark} {prediction.rule.name}"
 
 
 def _counted(number: int, severity: Severity) -> str:

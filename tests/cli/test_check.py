@@ -53,10 +53,10 @@ def test_text_shows_place_severity_code_and_name(run) -> None:
     result = run(BRANCH)
     assert result.exit_code == 1
     lines = result.output.splitlines()
-    assert lines[0].startswith("error: EXP101 branch-on-tensor: ")
+    assert lines[0].startswith("error: EXP101 [!] branch-on-tensor: ")
     assert lines[1].endswith("model.py:7:21")
-    assert lines[-3].startswith("help: Use torch.where")
-    assert lines[-1] == "1 file checked, 1 error"
+    assert lines[-4].startswith("help: Use torch.where")
+    assert lines[-2:] == ["1 file checked, 1 error", "[!] 1 fixable with --fix --unsafe-fixes"]
 
 
 def test_json_has_the_field_names_of_ruff_and_the_outcomes(run, tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ def test_safe_fixes_are_written_and_what_is_left_is_reported() -> None:
     assert ramp.read_text() == MENDED
     assert (branch.read_text(), clean.read_text()) == (BRANCH, CLEAN)
     assert result.stderr == "1 finding fixed in 1 file\n"
-    assert "branch.py:7:21: error: EXP101" in result.stdout
+    assert "branch.py:7:21: error: EXP101 [!]" in result.stdout
     assert "EXP202" not in result.stdout
+    assert result.stdout.endswith("\n[!] 1 fixable with --fix --unsafe-fixes\n")
     assert result.exit_code == 1
     assert check("ramp.py", "--fix").exit_code == 0
 
@@ -136,6 +137,7 @@ def test_a_text_into_which_no_fix_can_be_written_is_told_with_what_to_do(option:
     left = f"ramp.py:7:20: EXP202 was left as it is: its fix cannot be written ({words})"
     assert result.stderr == f"{left}\n1 finding {would} in 1 file\n"
     assert ramp.read_bytes() == data
+    assert "fixable" not in result.stdout
     assert other.read_text() == (RAMP if option == "--diff" else MENDED)
     assert result.exit_code == (0 if option == "--fix-only" else 1)
 

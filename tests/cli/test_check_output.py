@@ -78,6 +78,7 @@ def test_statistics(run) -> None:
         "2  EXP202  factory-without-device",
         "1  EXP101  branch-on-tensor",
         "1 file checked, 1 error, 2 warnings",
+        "[*] 2 fixable with --fix ([!] 1 more with --fix --unsafe-fixes)",
     ]
     found = json.loads(run("--statistics", "--output-format", "json").output)
     assert found[0] == {"code": "EXP202", "name": "factory-without-device", "count": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from findings_samples import BRANCH, COUNTER, DEVICE, LONG, results, unanalysed
 from jsonschema import Draft7Validator
 
 from exportlint.formats import FORMATS, Results, render
+from exportlint.formats.statistics import render as render_statistics
 from exportlint.rules import catalogue
 from exportlint.source.engine import Unanalysed
 from exportlint.source.units import NOT_READ
@@ -27,8 +29,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_full_shows_lines_with_marks_and_the_rewrite(tmp_path: Path) -> None:
     text = render("full", results(tmp_path, model=BRANCH))
-    head, arrow, bar, above, line, marks, last, rewrite, empty, total = text.splitlines()
-    assert re.match(r"error: EXP101 branch-on-tensor: .*`x\.sum\(\) > 0`", head)
+    head, arrow, bar, above, line, marks, last, rewrite, empty, total, _ = text.splitlines()
+    assert re.match(r"error: EXP101 \[!\] branch-on-tensor: .*`x\.sum\(\) > 0`", head)
     row, column = map(int, arrow.strip().removeprefix("--> model.py:").split(":"))
     assert above.endswith("def forward(self, x):")
     assert line == f"{row} |         return x if x.sum() > 0 else -x"
@@ -79,9 +81,9 @@ def test_colours_are_there_only_for_who_sees_them(tmp_path: Path) -> None:
 
 def test_concise_and_pylint_are_lines(tmp_path: Path) -> None:
     found = results(tmp_path, a=BRANCH, b=DEVICE)
-    first, second, total = render("concise", found).splitlines()
-    assert re.fullmatch(r"a\.py:\d+:\d+: error: EXP101 branch-on-tensor: .*", first)
-    assert re.fullmatch(r"b\.py:\d+:\d+: warning: EXP202 factory-without-device: .*", second)
+    first, second, total, _ = render("concise", found).splitlines()
+    assert re.fullmatch(r"a\.py:\d+:\d+: error: EXP101 \[!\] branch-on-tensor: .*", first)
+    assert re.fullmatch(r"b\.py:\d+:\d+: warning: EXP202 \[\*\] factory-without-device: .*", second)
     assert total == "2 files checked, 1 error, 1 warning"
     lines = render("pylint", found).splitlines()
     assert [bool(re.fullmatch(r"[ab]\.py:\d+: \[EXP\d{3}\] .+", line)) for line in lines] == [True, True]
@@ -90,7 +92,7 @@ def test_concise_and_pylint_are_lines(tmp_path: Path) -> None:
 def test_grouped_names_each_file_once(tmp_path: Path) -> None:
     both = BRANCH.replace("-x", "-x + torch.arange(4)")
     lines = render("grouped", results(tmp_path, a=both, b=DEVICE)).splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == ["a.py:", "", "b.py:", "", lines[-1]]
+    assert [line for line in lines if not line.startswith(" ")] == ["a.py:", "", "b.py:", "", *lines[-2:]]
     assert sum(line.startswith("  ") for line in lines) == 3
 
 
@@ -193,7 +195,7 @@ def test_hostile_names_and_lines_stay_text(tmp_path: Path, name: str) -> None:
     elif name == "junit":
         assert len(ET.fromstring(text).findall("testsuite/testcase/failure")) == 1
     elif name in ("concise", "pylint", "github"):
-        assert len(text.splitlines()) == 1 + (name == "concise")
+        assert len(text.splitlines()) == 1 + 2 * (name == "concise")
 
 
 def test_what_is_not_unicode_can_be_written(tmp_path: Path) -> None:
@@ -270,3 +272,23 @@ def test_what_could_not_be_read_is_an_error_where_there_are_errors(tmp_path: Pat
     assert [(n["level"], n["message"]["text"]) for n in invocation["toolExecutionNotifications"]] == [("error", words)]
     skipped = json.loads(render("sarif", unanalysed(tmp_path)))["runs"][0]["invocations"][0]
     assert skipped["executionSuccessful"] is True
+
+
+def test_what_can_be_fixed_is_marked_and_counted_where_people_read(tmp_path: Path) -> None:
+    made = results(tmp_path, branch=BRANCH, device=DEVICE, long=LONG)
+    offers = {p.rule.code: p.fix.applicability for p in made.shown if p.fix is not None}
+    assert offers == {"EXP101": "unsafe", "EXP202": "safe", "EXP201": "safe"}
+    for name in ("full", "concise", "grouped"):
+        text = render(name, made)
+        assert "EXP101 [!] branch-on-tensor: " in text
+        assert "EXP202 [*] factory-without-device: " in text
+        assert text.endswith("\n[*] 2 fixable with --fix ([!] 1 more with --fix --unsafe-fixes)\n")
+        after = render(name, dataclasses.replace(made, offered=("unsafe",)))
+        assert "EXP202 factory-without-device: " in after
+        assert after.endswith("\n[!] 1 fixable with --fix --unsafe-fixes\n")
+        assert "fixable" not in render(name, dataclasses.replace(made, offered=()))
+    safe = dataclasses.replace(made, shown=tuple(p for p in made.shown if p.rule.code == "EXP202"))
+    assert render("concise", safe).endswith("\n[*] 1 fixable with --fix\n")
+    assert render_statistics(made).endswith("\n[*] 2 fixable with --fix ([!] 1 more with --fix --unsafe-fixes)\n")
+    for name in ("pylint", "github"):
+        assert "[*]" not in render(name, made)
