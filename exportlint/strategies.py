@@ -56,7 +56,8 @@ def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) ->
 def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
     """Shapes inside a contract: by the user's words for a tensor, such as ``batch['ids']``, its sizes.
 
-    Relations between dimensions are kept; sizes shrink towards the smallest.
+    Relations between dimensions are kept; sizes shrink towards the smallest. A Python integer that may vary is there
+    as well, alone in its tuple.
     """
     from hypothesis import strategies as st
 
@@ -78,7 +79,8 @@ def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
 
     Sizes are drawn inside the case's contract, relations kept. Contents are drawn by kind and seed: floats, integers
     over the range that the case gives or that the model's embeddings have, masks of each pattern, each in several
-    memory layouts. What is no tensor stays as in the example. The model is built and called once.
+    memory layouts. Integers that are dynamic are drawn as sizes are. What else is no tensor stays as in the example.
+    The model is built and called once.
 
     Args:
         case: Its `dynamic_shapes`, or a second example of other sizes, say what may vary; without either only contents

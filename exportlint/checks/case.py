@@ -128,7 +128,8 @@ class ModelCase:
         methods: Methods to export, by name; each becomes a case ``name.method`` and ``forward`` is left out unless
             it is one of them. A value is a `Method`, or the tuple of positional arguments of an example call.
         value_ranges: Smallest and largest value, both included, that an integer input may take, by the name of the
-            parameter. Default: found from the embedding that reads the input, else the values in the example.
+            parameter: those of a tensor, or a Python integer that is dynamic. Default: found from the embedding that
+            reads the input, else the values in the example; a dynamic integer is at least 2, or the example.
         expected_failures: Reason by name of check. A failure of that check is reported but changes no exit status; a
             pass is reported as a failure, so that the list stays true.
         tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the error

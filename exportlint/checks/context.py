@@ -326,7 +326,7 @@ class Context:
             there = ", ".join(sorted(names))
             words = f"value_ranges names {unknown[0]!r}, which is no tensor input; there are: {there}"
             raise ModelError("value_ranges") from ValueError(words)
-        return found, inferred
+        return contract.limited(found, self.case.value_ranges), inferred
 
     def head(self) -> Place | None:
         """Where the model begins: the head of its ``forward``, or of the factory that makes a model of torch's own."""

@@ -28,6 +28,7 @@ FLOAT_KINDS = ("zeros", "normal", "constant", "negative", "large", "small", "dup
 UNIT_KINDS = ("zeros", "uniform", "constant")
 INTEGER_KINDS = ("smallest", "range", "below the sizes", "duplicates", "largest")
 BOOLEAN_KINDS = ("full", "right padded", "left padded", "random", "single", "empty")
+NUMBER = "number"  # the kind of what is no tensor
 PLAIN = ("normal", "uniform", "range", "random")  # the kinds that hide least
 GENERATOR = "generator=torch.Generator().manual_seed({seed})"
 
@@ -43,10 +44,10 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one tensor is made.
+    """How one tensor, or one number, is made.
 
     Attributes:
-        shape: Its sizes.
+        shape: Its sizes; of a number the number itself.
         dtype: torch's name for its type, such as ``torch.float32``.
         kind: The kind of its contents.
         seed: For contents that are random.
@@ -73,15 +74,17 @@ class Recipe:
 
     @property
     def code(self) -> str:
-        """An expression for the tensor."""
+        """An expression for the tensor, or the number."""
+        if self.kind == NUMBER:
+            return repr(self.shape[0])
         text = self._laid_out(self._filled())
         return f"{_atom(text)}.requires_grad_()" if self.grad else text
 
-    def make(self) -> torch.Tensor:
-        """A new tensor, the same each time."""
+    def make(self) -> torch.Tensor | int:
+        """A new tensor, the same each time, or the number."""
         import torch
 
-        made: torch.Tensor = eval(_compiled(self.code), {"torch": torch})
+        made: torch.Tensor | int = eval(_compiled(self.code), {"torch": torch})
         return made
 
     def _filled(self) -> str:
@@ -170,8 +173,13 @@ def recipe(choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: D
     return Recipe(shape, str(like.dtype), kind, seed, float(low), float(high), layout, like.requires_grad)
 
 
+def number(shape: tuple[int, ...]) -> Recipe:
+    """The recipe of a number, which is its only size."""
+    return Recipe(shape, "int", NUMBER)
+
+
 def sized(made: Recipe, shape: tuple[int, ...]) -> Recipe:
-    """The recipe for another shape, in the same layout where that is one of the shape's."""
+    """The recipe for another shape, or number, in the same layout where that is one of the shape's."""
     layout = made.layout if made.layout in layouts_of(shape) else "contiguous"
     return dataclasses.replace(made, shape=shape, layout=layout)
 
@@ -218,7 +226,7 @@ def domains(
     flats = [pytree.tree_leaves(example) for example in examples]
     vocabularies = _vocabularies(model, examples[0])
     found: dict[int, Domain] = {}
-    for leaf in contract.leaves:
+    for leaf in contract.tensors:
         seen = [flat[leaf.index] for flat in flats if leaf.index < len(flat) and hasattr(flat[leaf.index], "dtype")]
         name = leaf.words.partition("[")[0]
         if name in declared:

@@ -2,16 +2,24 @@
 
 What is asked comes from ``dynamic_shapes`` in the forms that torch accepts, or from two example calls: dimensions that
 vary between them are dynamic. What is granted is read from the program's inputs.
+
+A Python integer that was asked to be dynamic is a symbol to torch, as a size is. Here it is a leaf with one dimension,
+whose size is the number.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import re
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import torch
     from torch.export import ExportedProgram
 
@@ -60,14 +68,15 @@ def between(minimum: int, maximum: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A tensor among the flattened arguments.
+    """A tensor among the flattened arguments, or a Python integer that may vary.
 
     Attributes:
         index: Its place among the flattened ``(args, kwargs)``.
         words: The user's words for it, such as ``x`` or ``batch['ids']``.
         source: torch's words for it, such as ``L['batch']['ids']``.
-        shape: Its sizes in the example.
+        shape: Its sizes in the example; of a number the number itself.
         asked: What is asked of its dynamic dimensions, by dimension.
+        number: Whether it is a number, and no tensor.
     """
 
     index: int
@@ -75,17 +84,31 @@ class Leaf:
     source: str
     shape: tuple[int, ...]
     asked: Mapping[int, Ask] = field(default_factory=dict)
+    number: bool = False
 
     def size(self, d: int) -> str:
-        """What torch calls a size, such as ``L['x'].size()[0]``."""
-        return f"{self.source}.size()[{d}]"
+        """What torch calls a size, such as ``L['x'].size()[0]``, or a number, such as ``L['n']``."""
+        return self.source if self.number else f"{self.source}.size()[{d}]"
+
+    def name(self, d: int) -> str:
+        """The user's words for a size, such as ``x.shape[0]``, or for a number, such as ``n``."""
+        return self.words if self.number else f"{self.words}.shape[{d}]"
+
+    def shape_in(self, flat: Sequence[Any]) -> tuple[int, ...]:
+        """Its sizes in a call whose flattened arguments these are."""
+        return (int(flat[self.index]),) if self.number else tuple(flat[self.index].shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """All tensors among the arguments, with what is asked of them."""
+    """All tensors among the arguments, and the numbers that may vary, with what is asked of them."""
 
     leaves: tuple[Leaf, ...]
+
+    @property
+    def tensors(self) -> tuple[Leaf, ...]:
+        """The leaves that are tensors."""
+        return tuple(leaf for leaf in self.leaves if not leaf.number)
 
     @property
     def dynamic(self) -> bool:
@@ -103,10 +126,7 @@ def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Con
     """
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # ShapesCollection, AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, *inputs)
-    by_name = named(model, inputs)
-    if not isinstance(dynamic_shapes, Mapping):
-        dynamic_shapes = dict(zip(by_name, dynamic_shapes or (), strict=False))
-    return Contract(tuple(_leaves(by_name, dynamic_shapes, inputs)))
+    return Contract(tuple(leaf for leaf in _leaves(model, inputs, dynamic_shapes) if leaf.asked or not leaf.number))
 
 
 def same_structure(one: Inputs, other: Inputs) -> bool:
@@ -125,15 +145,34 @@ def inferred(model: torch.nn.Module, inputs: Inputs, *others: Inputs) -> Contrac
     flats += [pytree.tree_leaves(other) for other in others if same_structure(inputs, other)]
     asked: dict[int, dict[int, Ask]] = {}
     for index, values in enumerate(zip(*flats, strict=True)):
-        shapes = [tuple(value.shape) if hasattr(value, "shape") else () for value in values]
+        shapes = [_sizes(value) for value in values]
         if len({len(shape) for shape in shapes}) == 1:
             asked[index] = {
                 d: _varying(sizes) for d, sizes in enumerate(zip(*shapes, strict=True)) if len({*sizes}) > 1
             }
-    leaves = _leaves(named(model, inputs), {}, inputs)
-    return Contract(
-        tuple(Leaf(leaf.index, leaf.words, leaf.source, leaf.shape, asked.get(leaf.index, {})) for leaf in leaves)
-    )
+    leaves = (dataclasses.replace(leaf, asked=asked.get(leaf.index, {})) for leaf in _leaves(model, inputs, {}))
+    return Contract(tuple(leaf for leaf in leaves if leaf.asked or not leaf.number))
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    """What may vary of an argument: the sizes of a tensor, or a number itself."""
+    return (value,) if type(value) is int else tuple(getattr(value, "shape", ()))
+
+
+def limited(contract: Contract, ranges: Mapping[str, tuple[int, int]]) -> Contract:
+    """The contract in which numbers have the ranges that a case gives them, by the name of the parameter.
+
+    torch takes no `Dim` for a number, and what it understands of `Dim.AUTO(min=..., max=...)` is the maximum.
+    """
+
+    def within(leaf: Leaf) -> Leaf:
+        low, high = ranges.get(re.split(r"[\[.]", leaf.words)[0], (None, None))
+        if not leaf.number or low is None:
+            return leaf
+        asked = {d: dataclasses.replace(ask, minimum=low, maximum=high) for d, ask in leaf.asked.items()}
+        return dataclasses.replace(leaf, asked=asked)
+
+    return Contract(tuple(map(within, contract.leaves)))
 
 
 def _varying(sizes: tuple[int, ...]) -> Ask:
@@ -149,32 +188,54 @@ def named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
         return {**{f"args[{i}]": value for i, value in enumerate(inputs[0])}, **inputs[1]}
 
 
-def _leaves(by_name: dict[str, Any], specs: Mapping[str, Any], inputs: Inputs) -> list[Leaf]:
+class _Number:
+    """Stands for a number of the arguments: equal numbers are one object to Python."""
+
+
+def _leaves(model: torch.nn.Module, inputs: Inputs, specs: Any) -> Iterator[Leaf]:
+    """All tensors and numbers among the arguments."""
     import torch
     from torch.utils import _pytree as pytree
 
     found: dict[int, tuple[str, str, Any]] = {}
 
     def walk(value: Any, spec: Any, words: str, source: str) -> None:
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, (torch.Tensor, _Number)):
             found.setdefault(id(value), (words, source, spec))
             return
         for key, child, suffix in children(value):
             walk(child, _of_child(spec, key), words + suffix, source + suffix)
 
+    values, structure = pytree.tree_flatten(inputs)
+    flat = [_Number() if type(value) is int else value for value in values]
+    if any(isinstance(leaf, _Number) for leaf in flat):
+        inputs = pytree.tree_unflatten(flat, structure)
+    by_name = named(model, inputs)
+    if not isinstance(specs, Mapping):
+        specs = dict(zip(by_name, specs or (), strict=False))
     for name, value in by_name.items():
         walk(value, specs.get(name), name, f"L['{name}']")
-    leaves = []
-    for index, leaf in enumerate(pytree.tree_leaves(inputs)):
+    for index, leaf in enumerate(flat):
+        words, source, spec = found.get(id(leaf), (f"input {index}", f"L[{index}]", None))
         if isinstance(leaf, torch.Tensor):
-            words, source, spec = found.get(id(leaf), (f"input {index}", f"L[{index}]", None))
-            leaves.append(Leaf(index, words, source, tuple(leaf.shape), _asked(spec, leaf.dim())))
-    return leaves
+            yield Leaf(index, words, source, tuple(leaf.shape), _asked(spec, leaf.dim()))
+        elif isinstance(leaf, _Number):
+            yield Leaf(index, words, source, (values[index],), _asked_of_number(spec, values[index]), number=True)
+
+
+def _asked_of_number(spec: Any, example: int) -> dict[int, Ask]:
+    """What is asked of a number: without a minimum it is from 2 on, as a size, or from the example on."""
+    ask = _ask(spec)
+    if ask is None or isinstance(spec, (Mapping, list, tuple)):
+        return {}
+    declared = getattr(spec, "min", None)
+    minimum = int(declared) if isinstance(declared, int) and abs(declared) < 2**31 else min(HINT_MIN, example)
+    return {0: dataclasses.replace(ask, minimum=minimum)}
 
 
 def children(value: Any) -> list[tuple[Any, Any, str]]:
     """Key, child and suffix of the words for each child of a container."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and type(value) in (dict, OrderedDict, defaultdict):
         return [(key, child, f"[{key!r}]") for key, child in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(i, child, f".{name}") for i, (name, child) in enumerate(zip(value._fields, value, strict=True))]
@@ -246,7 +307,7 @@ def wanted(contract: Contract) -> Granted:
     for leaf in contract.leaves:
         found: list[Any] = list(leaf.shape)
         for d, ask in leaf.asked.items():
-            symbol = sympy.Symbol(ask.variable or f"{leaf.words}.shape[{d}]", integer=True)
+            symbol = sympy.Symbol(ask.variable or leaf.name(d), integer=True)
             found[d] = ask.scale * symbol + ask.offset
             high = None if ask.maximum is None else (ask.maximum - ask.offset) // ask.scale
             ranges[symbol] = (max(0, -((ask.offset - ask.minimum) // ask.scale)), high)
@@ -256,7 +317,7 @@ def wanted(contract: Contract) -> Granted:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the program grants: for each dimension of each tensor input a number or an expression over symbols.
+    """What the program grants: for each dimension of each input a number or an expression over symbols.
 
     Attributes:
         sizes: By index of the leaf; sympy expressions or ints.
@@ -275,8 +336,9 @@ def granted(program: ExportedProgram) -> Granted:
     sizes: dict[int, tuple[Any, ...]] = {}
     for index, name in enumerate(program.graph_signature.user_inputs):
         value = values.get(name) if isinstance(name, str) else None
-        if isinstance(value, torch.Tensor):
-            sizes[index] = tuple(s.node.expr if isinstance(s, torch.SymInt) else int(s) for s in value.shape)
+        if isinstance(value, (torch.Tensor, torch.SymInt, int)):
+            made = value.shape if isinstance(value, torch.Tensor) else (value,)
+            sizes[index] = tuple(s.node.expr if isinstance(s, torch.SymInt) else int(s) for s in made)
     ranges = {}
     for symbol, bounds in program.range_constraints.items():
         upper = int(bounds.upper) if bounds.upper.is_Integer and bounds.upper < 2**31 else None

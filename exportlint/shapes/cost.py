@@ -59,7 +59,7 @@ class Cost:
                 elif getattr(size, "free_symbols", None):  # such as 2*s
                     (symbol, *_) = size.free_symbols
                     values.setdefault(symbol, max(1, asked // max(1, int(size.subs({symbol: 1})))))
-                elif leaf.shape[d]:
+                elif leaf.shape[d] and not leaf.number:
                     factor = max(factor, asked / leaf.shape[d])
         total = sum(count * _evaluated(term, values) for term, count in self._terms.items())
         return int(total * factor)

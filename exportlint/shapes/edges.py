@@ -69,7 +69,11 @@ class Asked:
         asks = [ask for _, _, ask in self.uses[key]]
         lows = [-((ask.offset - ask.minimum) // ask.scale) for ask in asks]
         highs = [(ask.maximum - ask.offset) // ask.scale for ask in asks if ask.maximum is not None]
-        return max(0, *lows), min(highs, default=None)
+        return max(lows if self.of_number(key) else (0, *lows)), min(highs, default=None)
+
+    def of_number(self, key: str) -> bool:
+        """Whether a variable is no size, so that it may be negative."""
+        return all(leaf.number for leaf, _, _ in self.uses[key])
 
     def shapes(self, values: Mapping[str, int]) -> Shapes:
         """The shapes of all tensors where these variables have these values, and all others those of the example."""
@@ -124,7 +128,8 @@ def _flip(asked: Asked, guard: Guard, key: str, affordable: Affordable | None) -
     if holds(guard, asked.sizes({key: start})) is not True:
         return None
     outer = start
-    for value in _candidates(start, max(low, 2), FURTHEST if high is None else high):
+    least = low if asked.of_number(key) else max(low, 2)
+    for value in _candidates(start, least, FURTHEST if high is None else high):
         if holds(guard, asked.sizes({key: value})) is False:
             outer = value
             break
@@ -155,7 +160,10 @@ def _candidates(start: int, low: int, high: int) -> Iterator[int]:
 
 
 def special(space: Space) -> Iterator[Outside]:
-    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard."""
+    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard.
+
+    Of numbers it assumes that they are not negative.
+    """
     asked = Asked(space.contract)
     for size in SPECIAL:
         keys = [key for key in asked.uses if _plainly(asked, key)]
@@ -163,6 +171,9 @@ def special(space: Space) -> Iterator[Outside]:
             yield Outside(f"sizes of {size}", asked.shapes(dict.fromkeys(keys, size)))
         for key in keys if len(keys) > 1 else ():
             yield Outside(f"sizes of {size}", asked.shapes({key: size}))
+    for key in asked.uses:
+        if asked.of_number(key) and asked.bounds(key)[0] >= 0:
+            yield Outside("a negative number", asked.shapes({key: -1}))
 
 
 def _plainly(asked: Asked, key: str) -> bool:
@@ -177,7 +188,7 @@ def outside(space: Space) -> Iterator[Outside]:
     example = asked.shapes({})
     for key, uses in asked.uses.items():
         leaf, d, ask = uses[0]
-        words = f"{leaf.words}.shape[{d}]"
+        words = leaf.name(d)
         low, high = asked.bounds(key)
         if high is not None:
             yield Outside(f"{words} above {ask.maximum}", asked.shapes({key: high + 1}))
@@ -187,7 +198,7 @@ def outside(space: Space) -> Iterator[Outside]:
             yield Outside(f"{words} other than {ask.name}", _changed(example, leaf, d, 1))
         elif len(uses) > 1:
             other, k, _ = uses[-1]
-            yield Outside(f"{other.words}.shape[{k}] other than {words}", _changed(example, other, k, 1))
+            yield Outside(f"{other.name(k)} other than {words}", _changed(example, other, k, 1))
     for leaf in space.contract.leaves:
         static = [d for d in range(len(leaf.shape)) if d not in leaf.asked and leaf.shape[d] > 1]
         for d in static[-1:]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
-from exportlint.shapes.contents import kinds_of, sized
+from exportlint.shapes.contents import NUMBER, kinds_of, sized
 from exportlint.shapes.edges import Asked
 
 if TYPE_CHECKING:
@@ -70,10 +70,11 @@ class Shrinker:
     def _plainer(self, recipes: Recipes) -> Recipes:
         """All tensors plain at once, else one after the other: the layout first, then the contents."""
         flat = pytree.tree_leaves(self.space.example)
-        kinds = {index: kinds_of(flat[index], self.space.domains.get(index))[0] for index in recipes}
-        straight: dict[int, dict[str, Any]] = {i: {"layout": "contiguous"} for i in recipes}
-        simple: dict[int, dict[str, Any]] = {i: {"kind": kinds[i], "seed": 0} for i in recipes}
-        plain = {i: dataclasses.replace(made, **straight[i], **simple[i]) for i, made in recipes.items()}
+        tensors = [index for index, made in recipes.items() if made.kind != NUMBER]
+        kinds = {index: kinds_of(flat[index], self.space.domains.get(index))[0] for index in tensors}
+        straight: dict[int, dict[str, Any]] = {i: {"layout": "contiguous"} for i in tensors}
+        simple: dict[int, dict[str, Any]] = {i: {"kind": kinds[i], "seed": 0} for i in tensors}
+        plain = {**recipes, **{i: dataclasses.replace(recipes[i], **straight[i], **simple[i]) for i in tensors}}
         if plain == recipes or self._try(plain):
             return plain
         for changes in (straight, simple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes import printing
-from exportlint.shapes.contents import PLAIN, Recipe, layouts_of, recipe
+from exportlint.shapes.contents import NUMBER, PLAIN, Recipe, layouts_of, number, recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ class Drawn:
 
     Attributes:
         inputs: Positional and keyword arguments.
-        leaves: The tensors in it that were drawn, a tensor that is given twice once.
+        leaves: The tensors and numbers in it that were drawn, a tensor that is given twice once.
         recipes: How each was made, by index of the leaf.
     """
 
@@ -47,8 +47,11 @@ class Drawn:
     @property
     def words(self) -> tuple[str, ...]:
         """Shape and contents of each tensor, such as ``x of shape [2, 3] (zeros)``."""
-        said = [(leaf.words, self.recipes[leaf.index]) for leaf in self.leaves if leaf.index in self.recipes]
-        return tuple(f"{words} of shape {list(made.shape)} ({made.words})" for words, made in said)
+        made = {leaf.words: self.recipes[leaf.index] for leaf in self.leaves if leaf.index in self.recipes}
+        return tuple(
+            f"{words} = {how.code}" if how.kind == NUMBER else f"{words} of shape {list(how.shape)} ({how.words})"
+            for words, how in made.items()
+        )
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -58,7 +61,8 @@ class Drawn:
     @property
     def code(self) -> str:
         """The call as code that needs torch alone."""
-        return printing.call(self.inputs, {index: made.code for index, made in self.recipes.items()})
+        tensors = {index: made.code for index, made in self.recipes.items() if made.kind != NUMBER}
+        return printing.call(self.inputs, tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Space:
     def layouts(self) -> Iterator[Drawn]:
         """The example's sizes in each memory layout that differs from a contiguous one."""
         shapes = {leaf.index: leaf.shape for leaf in self.contract.leaves}
-        found = dict.fromkeys(layout for shape in shapes.values() for layout in layouts_of(shape)[1:])
+        found = dict.fromkeys(layout for leaf in self.contract.tensors for layout in layouts_of(leaf.shape)[1:])
         for layout in found:
             yield self.call(shapes, functools.partial(_laid_out, layout))
 
@@ -183,10 +187,11 @@ class Space:
 
         flat = pytree.tree_leaves(self.example)
         leaves = self.contract.leaves
-        smallest = min((shapes[leaf.index][d] for leaf in leaves for d in leaf.asked), default=1)
-        recipes: dict[int, Recipe] = {}
+        tensors = self.contract.tensors
+        smallest = min((shapes[leaf.index][d] for leaf in tensors for d in leaf.asked), default=1)
+        recipes = {leaf.index: number(shapes[leaf.index]) for leaf in leaves if leaf.number}
         first: dict[int, int] = {}  # where a tensor that is given several times is made
-        for leaf in leaves:
+        for leaf in tensors:
             like = flat[leaf.index]
             if first.setdefault(id(like), leaf.index) == leaf.index:
                 domain = self.domains.get(leaf.index)
@@ -198,9 +203,9 @@ class Space:
         from torch.utils import _pytree as pytree
 
         flat, spec = pytree.tree_flatten(self.example)
-        tensors = {id(flat[index]): made.make() for index, made in recipes.items()}
+        tensors = {id(flat[index]): made.make() for index, made in recipes.items() if made.kind != NUMBER}
         for leaf in self.contract.leaves:
-            flat[leaf.index] = tensors[id(flat[leaf.index])]
+            flat[leaf.index] = recipes[leaf.index].make() if leaf.number else tensors[id(flat[leaf.index])]
         return Drawn(pytree.tree_unflatten(flat, spec), self.contract.leaves, recipes)
 
 
@@ -219,7 +224,7 @@ def sizes_of(leaves: tuple[Leaf, ...], inputs: Inputs) -> dict[str, int]:
     from torch.utils import _pytree as pytree
 
     flat = pytree.tree_leaves(inputs)
-    return sizes_by_words(leaves, {leaf.index: tuple(flat[leaf.index].shape) for leaf in leaves})
+    return sizes_by_words(leaves, {leaf.index: leaf.shape_in(flat) for leaf in leaves})
 
 
 def sizes_by_words(leaves: tuple[Leaf, ...], shapes: Shapes) -> dict[str, int]:

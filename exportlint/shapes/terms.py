@@ -42,7 +42,7 @@ class Term:
     @property
     def name(self) -> str:
         """The user's words for the size, such as ``x.shape[0]``."""
-        return f"{self.leaf.words}.shape[{self.d}]"
+        return self.leaf.name(self.d)
 
     @property
     def words(self) -> str:

@@ -174,7 +174,8 @@ def test_what_varies_between_two_calls_is_asked():
 def test_two_calls_of_other_structures_ask_for_nothing():
     assert not inferred(Model(), ((X,), {}), ((torch.ones(9, 3), Y), {})).dynamic
     assert not inferred(Model(), ((X,), {}), ((torch.ones(9, 3, 1),), {})).dynamic
-    assert not inferred(Model(), ((X, 3), {}), ((X, 4), {})).dynamic
+    assert not inferred(Model(), ((X, 3), {}), ((X, 4.0), {})).dynamic
+    assert not inferred(Model(), ((X, True), {}), ((X, False), {})).dynamic
 
 
 def test_granted_ranges_and_relations():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
@@ -90,8 +91,6 @@ def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: boo
 
 def _replayed(subject: Subject) -> CheckResult:
     """The result after an earlier process died in a call."""
-    import torch
-
     torch.set_num_threads(1)  # before anything is computed, so that children may be forked
     entry = journal.read(subject.ctx.settings.workdir)
     if entry is None:
@@ -113,24 +112,27 @@ def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
     first = ctx.example()
     others = (inputs for inputs in ctx.further_examples() if same_structure(inputs, first))
     example = min((first, *others), key=lambda inputs: _small_sizes(contract, inputs))
-    return ctx.export(_auto(contract, example), example), example
+    return ctx.export(_auto(ctx.build(), contract, example), example), example
 
 
 def _small_sizes(contract: Contract, example: Inputs) -> int:
     flat = pytree.tree_leaves(example)
-    return sum(flat[leaf.index].shape[d] < 2 for leaf in contract.leaves for d in leaf.asked)
+    return sum(flat[leaf.index].shape[d] < 2 for leaf in contract.tensors for d in leaf.asked)
 
 
-def _auto(contract: Contract, example: Inputs) -> Any:
-    """``dynamic_shapes`` in which each asked dimension is `Dim.AUTO`."""
+def _auto(model: torch.nn.Module, contract: Contract, example: Inputs) -> Any:
+    """``dynamic_shapes`` in which each asked dimension, and each number, is `Dim.AUTO`."""
     from torch.export import Dim, ShapesCollection
 
-    flat = pytree.tree_leaves(example)
+    flat, structure = pytree.tree_flatten(example)
     shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf in contract.leaves:
-        if leaf.asked:
+        if leaf.number:
+            flat[leaf.index] = torch.empty(())  # a collection goes by identity, which a number has none of
+            shapes[flat[leaf.index]] = Dim.AUTO
+        elif leaf.asked:
             shapes[flat[leaf.index]] = dict.fromkeys(leaf.asked, Dim.AUTO)
-    return shapes
+    return shapes.dynamic_shapes(model, *pytree.tree_unflatten(flat, structure))
 
 
 def _refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
@@ -159,7 +161,7 @@ def _pin(subject: Subject, term: Term) -> Finding:
     place = pins[0].place if pins else subject.ctx.head()
     size = int(subject.granted.sizes.get(term.leaf.index, term.leaf.shape)[term.d])
     message, rewrite = f"{term.name} should be dynamic and became the constant {size}", terms.CHANGES["constant"]
-    if not pins and size < 2:
+    if not pins and size < 2 and not term.leaf.number:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"
         rewrite = "Export from an example in which the size is 2 or more."
     return blame.finding(

@@ -301,7 +301,8 @@ class Subject:
     def given(self, inputs: Inputs, words: str, *, inside: bool = True) -> Trial:
         """The trial of a call that was not drawn."""
         flat = pytree.tree_leaves(inputs)
-        said = [f"{leaf.words} of shape {list(flat[leaf.index].shape)}" for leaf in self.contract.leaves]
+        said = [f"{leaf.words} of shape {list(leaf.shape_in(flat))}" for leaf in self.contract.tensors]
+        said += [f"{leaf.words} = {flat[leaf.index]!r}" for leaf in self.contract.leaves if leaf.number]
         return Trial(
             inputs,
             ", ".join(f"{text} ({words})" for text in said),

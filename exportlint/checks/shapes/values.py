@@ -92,7 +92,7 @@ class Values:
         """The example with all floating-point values negated, where there are any that may be negative."""
         flat, spec = pytree.tree_flatten(fresh(self._subject.example))
         changed = False
-        for leaf in self._space.contract.leaves:
+        for leaf in self._space.contract.tensors:
             tensor: torch.Tensor = flat[leaf.index]
             if tensor.is_floating_point() and leaf.index not in self._space.domains:
                 flat[leaf.index], changed = (-tensor.detach()).requires_grad_(tensor.requires_grad), True
@@ -100,8 +100,8 @@ class Values:
 
     def _has_masks(self) -> bool:
         flat = pytree.tree_leaves(self._subject.example)
-        leaves = self._space.contract.leaves
-        return any(kinds_of(flat[f.index], self._space.domains.get(f.index)) == BOOLEAN_KINDS for f in leaves)
+        tensors = self._space.contract.tensors
+        return any(kinds_of(flat[f.index], self._space.domains.get(f.index)) == BOOLEAN_KINDS for f in tensors)
 
     def _all_of(self, kind: str, seed: int = 0) -> Drawn:
         """A call of the example's sizes in which each tensor that can be is of one kind, the others plain."""
@@ -116,8 +116,9 @@ class Values:
 def others(subject: Subject) -> Iterator[Trial]:
     """Calls that the program does not hold for: another Python number, an optional argument left out."""
     flat, spec = pytree.tree_flatten(subject.example)
+    dynamic = {leaf.index for leaf in subject.contract.leaves}
     for i, value in enumerate(flat):
-        if isinstance(value, (bool, int, float)):
+        if isinstance(value, (bool, int, float)) and i not in dynamic:
             other = (not value) if isinstance(value, bool) else value + 1
             changed = pytree.tree_unflatten([*flat[:i], other, *flat[i + 1 :]], spec)
             yield subject.given(changed, f"{other!r} instead of {value!r}", inside=False)
