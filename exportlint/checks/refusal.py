@@ -47,4 +47,7 @@ def what_exports(ctx: Context, contract: Contract) -> tuple[str, ...]:
 
     ctx.stage("export with other dynamic shapes")
     found = corrected(ctx.build(), ctx.example(), contract, export, lambda: log.guards)
-    return () if found is None else (f"dynamic_shapes that export (from torch.export import Dim): {found.code}",)
+    if found is None:
+        return ()
+    lost = [f"no Dim says that {pair} vary together, and with these they need not" for pair in found.lost]
+    return (f"dynamic_shapes that export ({'; '.join(found.imports)}): {found.code}", *lost)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -204,7 +204,7 @@ def _leaves(model: torch.nn.Module, inputs: Inputs, specs: Any) -> Iterator[Leaf
             found.setdefault(id(value), (words, source, spec))
             return
         for key, child, suffix in children(value):
-            walk(child, _of_child(spec, key), words + suffix, source + suffix)
+            walk(child, of_child(spec, key), words + suffix, source + suffix)
 
     values, structure = pytree.tree_flatten(inputs)
     flat = [_Number() if type(value) is int else value for value in values]
@@ -256,10 +256,11 @@ def _registered_children(value: Any) -> list[tuple[Any, Any, str]]:
     return [(i, child, f"[{i}]") for i, child in enumerate(node.flatten_fn(value)[0])]
 
 
-def _of_child(spec: Any, key: Any) -> Any:
+def of_child(spec: Any, key: Any) -> Any:
+    """What a specification says of one item of a container; ``None`` where it says nothing."""
     if isinstance(spec, Mapping):
         return spec.get(key)
-    if isinstance(spec, (list, tuple)) and isinstance(key, int) and key < len(spec):
+    if isinstance(spec, (list, tuple, deque)) and isinstance(key, int) and key < len(spec):
         return spec[key]
     return None
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from exportlint.shapes.contract import children, named
+from exportlint.shapes.contract import children, named, of_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,14 +69,7 @@ def _of_input(value: Any, spec: Any, words: str) -> Iterator[str]:
     if isinstance(spec, Mapping) and isinstance(value, Mapping):
         yield from (f"names {words}[{key!r}], which is no input" for key in spec if key not in value)
     for key, child, suffix in inner:
-        yield from _of_input(child, _entry(spec, key), words + suffix)
-
-
-def _entry(spec: Any, key: Any) -> Any:
-    """What is said of one item of a container; ``None`` where nothing is."""
-    if isinstance(spec, Mapping):
-        return spec.get(key)
-    return spec[key] if isinstance(spec, (list, tuple)) and isinstance(key, int) and key < len(spec) else None
+        yield from _of_input(child, of_child(spec, key), words + suffix)
 
 
 def _of_tensor(rank: int, spec: Any, words: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,10 @@ def import_of(kind: type) -> str | None:
     """The statement that imports a class; ``None`` where it has no name of its own in its module."""
     if kind.__qualname__ != kind.__name__ or kind.__module__ == "builtins":
         return None
-    module = "transformers" if kind.__module__.startswith("transformers.cache_utils") else kind.__module__
+    parts = kind.__module__.split(".")
+    modules = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    public = (name for name in modules if getattr(sys.modules.get(name), kind.__name__, None) is kind)
+    module = next(public, kind.__module__)  # the outermost that has it is where users find it
     return f"from {module} import {kind.__name__}"
 
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import collections
+from collections import deque
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -26,8 +30,24 @@ def tried(forward, args, shapes):
         export(shapes)
     contract = declared(model(), (args, {}), shapes)
     found = corrected(model(), (args, {}), contract, export, lambda: log.guards)
-    export(eval(found.code, {"Dim": Dim}))
-    return found.code
+    assert found.imports[0] == "from torch.export import Dim"
+    namespace = {}
+    exec("; ".join(found.imports), namespace)
+    program = export(eval(found.code, namespace))
+    return found, program
+
+
+Pair = collections.namedtuple("Pair", ["first", "second"])
+
+
+@dataclass
+class Record:
+    pair: Pair
+    missing: torch.Tensor | None
+    y: torch.Tensor
+
+
+torch.export.register_dataclass(Record, serialized_type_name="exportlint_tests.CorrectedRecord")
 
 
 def several(self, x, y):
@@ -64,6 +84,31 @@ def doubled(self, x):
     return x * 2
 
 
+def thirds(self, x):
+    return x * 2 if (4 * x.shape[0]) % 12 == 0 else x
+
+
+def odd(self, x):
+    return x * 2 if (x.shape[0] + 1) % 2 == 0 else x
+
+
+def sixths(self, x):
+    x = x * 2 if x.shape[0] % 2 == 0 else x
+    return x * 2 if x.shape[0] % 3 == 0 else x
+
+
+def related(self, x, y, z):
+    return x.sum() + y + z[1:, :1]
+
+
+def divided(self, x, y):
+    return x.sum() + y * 2 if y.shape[0] % 2 == 0 else y
+
+
+def unequal(self, x, y):
+    return (x if x.shape[0] == 9 else x * 2).sum() + y
+
+
 @pytest.mark.parametrize(
     ("forward", "args", "shapes", "code"),
     [
@@ -95,11 +140,97 @@ def doubled(self, x):
             "{'x': {'a': None, 'b': [{0: Dim('c', min=4)}]}}",
         ),
         (doubled, (torch.ones(1, 6),), {"x": {0: Dim.DYNAMIC}}, "{'x': None}"),
-        (several, (X, Y), {"x": {0: Dim("b")}, "y": {0: Dim("b")}}, "{'x': {0: Dim.DYNAMIC}, 'y': {0: Dim.DYNAMIC}}"),
+        (
+            several,
+            (X, Y),
+            {"x": {0: Dim("b")}, "y": {0: Dim("b")}},
+            "{'x': {0: 4 * Dim('b_4', min=2) - 4}, 'y': {0: 4 * Dim('b_4', min=2) - 4}}",
+        ),
+        (several, (X, Y), {"x": {0: Dim("b", max=64)}, "y": None}, "{'x': {0: Dim.DYNAMIC(max=64)}, 'y': None}"),
+        # Linear forms of a size: the divisor is what is left of it.
+        (thirds, (torch.ones(6, 2),), {"x": {0: Dim("b", max=64)}}, "{'x': {0: 3 * Dim('b_3', max=21)}}"),
+        (odd, (torch.ones(7, 2),), {"x": {0: Dim("b", max=64)}}, "{'x': {0: 2 * Dim('b_2', max=31) + 1}}"),
+        (odd, (torch.ones(3, 2),), {"x": {0: Dim("b", max=64)}}, "{'x': {0: 2 * Dim('b_2', min=1, max=32) - 1}}"),
+        (sixths, (torch.ones(12, 2),), {"x": {0: Dim("b")}}, "{'x': {0: 6 * Dim('b_6')}}"),
+        # Relations of the user and of the program together.
+        (
+            related,
+            (torch.ones(8, 2), X, torch.ones(5, 2)),
+            {"x": {0: 2 * Dim("b", max=30)}, "y": {0: Dim("b", max=30)}, "z": {0: Dim("c", max=9)}},
+            "{'x': {0: 2 * Dim('b', max=8)}, 'y': {0: Dim('b', max=8)}, 'z': {0: Dim('b', max=8) + 1}}",
+        ),
+        (
+            divided,
+            (torch.ones(8, 2), X),
+            {"x": {0: 2 * Dim("b", max=30)}, "y": {0: Dim("b", max=30)}},
+            "{'x': {0: 4 * Dim('b_2', max=15)}, 'y': {0: 2 * Dim('b_2', max=15)}}",
+        ),
+        # What no name can say is left to torch, within the ranges that were asked for.
+        (
+            unequal,
+            (X, Y),
+            {"x": {0: Dim("b", min=3, max=64)}, "y": {0: Dim("c", max=8)}},
+            "{'x': {0: Dim.DYNAMIC(min=3, max=64)}, 'y': {0: Dim('c', max=8)}}",
+        ),
     ],
 )
 def test_what_is_suggested_was_exported(forward, args, shapes, code):
-    assert tried(forward, args, shapes) == code
+    found, _ = tried(forward, args, shapes)
+    assert (found.code, found.lost) == (code, ())
+
+
+def of_a_tuple(self, p):
+    return p.first + p.second[0]["a"]
+
+
+def of_a_record(self, r):
+    return r.pair.first + r.y
+
+
+def of_a_deque(self, q):
+    return q[0] + q[1]
+
+
+PAIR = Pair(X, ({"a": Y, "n": 3},))
+
+
+@pytest.mark.parametrize(
+    ("forward", "args", "shapes", "code"),
+    [
+        (
+            of_a_tuple,
+            (PAIR,),
+            {"p": Pair({0: Dim("b", max=64)}, ({"a": {0: Dim("c")}, "n": None},))},
+            "{'p': Pair(first={0: Dim('b', max=64)}, second=({'a': {0: Dim('b', max=64)}, 'n': None},))}",
+        ),
+        (
+            of_a_record,
+            (Record(Pair(X, []), None, Y),),
+            {"r": [Pair({0: Dim("b")}, []), {0: Dim("c", max=9)}]},
+            "{'r': [Pair(first={0: Dim('b', max=9)}, second=[]), {0: Dim('b', max=9)}]}",
+        ),
+        (
+            of_a_deque,
+            (deque([X, Y]),),
+            {"q": deque([{0: Dim("b")}, {0: Dim("c")}])},
+            "{'q': deque([{0: Dim('b')}, {0: Dim('b')}])}",
+        ),
+    ],
+)
+def test_what_is_suggested_for_nested_inputs_can_be_pasted(forward, args, shapes, code):
+    found, _ = tried(forward, args, shapes)
+    assert found.code == code
+
+
+def test_relations_that_only_hints_are_left_for_are_told():
+    def bounded_away(self, x, y):
+        return (x if x.shape[0] == 9 else x * 2).sum() + y
+
+    shapes = {"x": {0: Dim("b", min=3, max=64)}, "y": {0: Dim("b", min=3, max=64)}}
+    found, program = tried(bounded_away, (X, Y), shapes)
+    hint = "{0: Dim.DYNAMIC(min=3, max=64)}"
+    assert (found.code, found.lost) == (f"{{'x': {hint}, 'y': {hint}}}", ("x.shape[0] and y.shape[0]",))
+    assert {(int(r.lower), int(r.upper)) for r in program.range_constraints.values()} == {(3, 64)}
 
 
 def test_nothing_is_suggested_where_nothing_exports():
