@@ -47,7 +47,7 @@ def run(ctx: Context) -> CheckResult:
         ctx.expected()
         unsupported = subclasses.unsupported(_values(ctx))
     except ModelError as error:
-        return model_failure(error)
+        return model_failure(ctx, error)
     if unsupported:
         reason = (
             f"tensors of the class {unsupported[0]} cannot be compared: they hold no data and name no tensors in them"
@@ -56,7 +56,7 @@ def run(ctx: Context) -> CheckResult:
     try:
         program = ctx.program()
     except ModelError as error:
-        return model_failure(error)
+        return model_failure(ctx, error)
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
@@ -72,19 +72,27 @@ def run(ctx: Context) -> CheckResult:
     return _run_program(ctx, program)
 
 
-def model_failure(error: ModelError) -> CheckResult:
+def model_failure(ctx: Context, error: ModelError) -> CheckResult:
     """The result for a model that cannot be built or called."""
     cause = error.__cause__ or error
     if blame.is_out_of_memory(cause):
         raise MemoryError from error
     rule, message = blame.classify(cause)
     what = FAILED_STAGES.get(error.stage, f"the {error.stage} fails")
-    rewrite = None
+    rewrite, stage = None, error.stage
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
-        rule, message, rewrite = "EXP002", what, REWRITES.get(error.stage)
+        if _lacks_inputs(ctx, error.stage, cause):
+            what, stage = "the case gives no inputs, and the model takes some", "no inputs"
+        rule, message, rewrite = "EXP002", what, REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), notes=(RAN_NOT,))
+
+
+def _lacks_inputs(ctx: Context, stage: str, error: BaseException) -> bool:
+    """Whether the model was called without any argument, and Python says that it takes some."""
+    missing = stage == "eager call" and isinstance(error, TypeError) and " missing " in str(error)
+    return missing and not any(ctx.example())
 
 
 def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> CheckResult:

@@ -27,6 +27,7 @@ MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second ca
 REWRITES = {
     "inputs": "Let the case give a tuple of positional arguments and a mapping of keyword arguments, or functions that "
     "return them.",
+    "no inputs": "Give the case an example call beside the model: args, a tuple such as (x,), or kwargs, a mapping.",
     "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of arguments, or a pair (args, kwargs).",
     "second call": "Give the call arguments that the model accepts in eager mode, or let the model accept them.",
     "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",

@@ -280,13 +280,19 @@ class Runner:
     def _by_server(self) -> bool:
         return self.options.isolation in ("auto", "server") and sys.platform == "linux"
 
-    def check_object(self, case: ModelCase, target: str) -> CaseResult:
-        """Run the checks of a case that exists only in this process."""
+    def check_object(self, case: ModelCase, target: str, source: str = "") -> CaseResult:
+        """Run the checks of a case that exists only in this process.
+
+        Args:
+            case: The case.
+            target: What the result calls its target.
+            source: The file that makes the case, where it is known: faults of the case itself are placed there.
+        """
 
         def run(settings: Settings, emit: Emit) -> Ending:
             return self._run_here(lambda e: jobs.check(e, case, settings), emit)
 
-        checks = self._check(run, Progress({}))
+        checks = results.in_file(self._check(run, Progress({})), source)
         marked = results.with_expectations(checks, case.expected_failures)
         return CaseResult(name=case.name, target=target, checks=marked)
 

@@ -130,7 +130,7 @@ def _capture(ctx: WeightlessContext) -> CheckResult:
         if _wants_numbers(cause):
             reason = f"the {error.stage} needs numbers, and there are no weights: {blame.words(cause)}"
             return CheckResult(name="capture", outcome="not_checked", reason=reason, notes=(RAN_NOT,))
-        return capture.model_failure(error)
+        return capture.model_failure(ctx, error)
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from exportlint.checks.runner import Runner
     from exportlint.findings import CaseResult
 
+_NOTHING = object()  # where the caller gave no model
+USAGE = "export_check needs a ModelCase, or a module (or a factory of one) and its inputs: export_check(model, (x,))"
+
 
 class ExportCheck:
     """Runs the checks of model cases and fails the test where one of them is red."""
@@ -26,7 +29,7 @@ class ExportCheck:
 
     def __call__(
         self,
-        model: Any,
+        model: Any = _NOTHING,
         args: Any = None,
         kwargs: Any = None,
         *,
@@ -53,11 +56,13 @@ class ExportCheck:
             ValueError: When a check is unknown, or an argument has a wrong value.
         """
         __tracebackhide__ = True
+        if model is _NOTHING:
+            raise TypeError(USAGE)
         names = None if checks is None else _selected(checks)
         case = _case(model, args, kwargs, settings, default_name=self._item.name)
         case = dataclasses.replace(case, expected_failures=self._expected(case))
         runner = self._runner()
-        result = _run(runner, case, names or runner.options.checks, self._item.nodeid)
+        result = _run(runner, case, names or runner.options.checks, self._item)
         self._report(result, runner.notes)
         return result
 
@@ -145,7 +150,7 @@ def _selected(checks: Iterable[str]) -> tuple[str, ...]:
     return options.select([checks] if isinstance(checks, str) else checks)
 
 
-def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) -> CaseResult:
+def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.Item) -> CaseResult:
     """Run these checks on the case, or on each of its methods."""
     __tracebackhide__ = True
     from exportlint.checks.isolation.client import ServerError
@@ -153,7 +158,7 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], target: str) 
 
     try:
         with session.options_of(runner, checks=checks):
-            results = [runner.check_object(part, target) for part in case.expand()]
+            results = [runner.check_object(part, item.nodeid, str(item.path)) for part in case.expand()]
     except ServerError as error:
         words = str(error)
     else:

@@ -193,7 +193,8 @@ class SharedCase:
                 words = str(error)
         if self.case is not None:  # what cannot be loaded by name is here all the same
             require()
-            return shared.check_object(dataclasses.replace(self.case, expected_failures={}), self.id).checks
+            case = dataclasses.replace(self.case, expected_failures={})
+            return shared.check_object(case, self.id, str(self.config.rootpath / self.id.partition("::")[0])).checks
         return tuple(CheckResult(name=n, outcome="errored", reason=words) for n in shared.options.checks)
 
     def _conftests(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from plugin_runs import line_of, run
+from pytest_exportlint.fixtures import USAGE
 from pytest_exportlint.options import CHECKS
 
 TESTS = """
@@ -105,6 +106,15 @@ def test_arguments_beside_a_case(export_check):
 def test_tensor_for_a_tuple(export_check):
     export_check(Linear, torch.ones(2, 3))
 
+def test_no_model(export_check):
+    export_check()
+
+def test_no_inputs(export_check):
+    export_check(Gate(), checks=("capture",))
+
+def test_no_inputs_of_a_case(export_check):
+    export_check(ModelCase(lambda: Gate(), name="bare"), checks=("capture",))
+
 def test_unknown_setting(export_check):
     export_check(Linear, X, dynamic_shape=ROWS)
 """
@@ -173,6 +183,16 @@ def test_a_model_that_cannot_be_built(done):
         assert f"broken: {check} not checked: the model does not run" in said.section
 
 
+@pytest.mark.parametrize(("name", "case"), [("test_no_inputs", "Gate"), ("test_no_inputs_of_a_case", "bare")])
+def test_a_case_without_inputs_is_told_to_give_some(done, name, case):
+    lines = done.tests[name].lines
+    assert lines[0] == f"{case}: capture errored: EXP002 at test_models.py"
+    assert "  the case gives no inputs, and the model takes some" in lines
+    words = "Give the case an example call beside the model: args, a tuple such as (x,), or kwargs, a mapping."
+    assert f"  rewrite: {words}" in lines
+    assert "factory" not in done.tests[name].text
+
+
 def test_an_abort_is_a_failure_of_its_test(done):
     text = done.tests["test_abort"].text
     assert text.startswith("Abort: capture crashed: EXP003 at test_models.py:")
@@ -208,6 +228,10 @@ def test_the_test_itself_is_not_blamed_for_a_library(done):
             "TypeError: a ModelCase holds its own arguments: args and kwargs are not taken beside it",
         ),
         ("test_tensor_for_a_tuple", "TypeError: args of case 'Linear' must be a tuple or a function, not Tensor"),
+        (
+            "test_no_model",
+            f"TypeError: {USAGE}",
+        ),
         ("test_unknown_setting", "TypeError: ModelCase.__init__() got an unexpected keyword argument 'dynamic_shape'"),
     ],
 )
