@@ -262,15 +262,21 @@ class Session:
 
     def results(self, options: Options) -> tuple[CaseResult, ...]:
         """The results in the order of the cases; those that were not reached are not checked."""
-        from exportlint.findings import CaseResult, CheckResult
-
         failed = {error.target for error in self.errors}
-        stopped = tuple(CheckResult(name=name, outcome="not_checked", reason="interrupted") for name in options.checks)
         return tuple(
-            self.done.get(i, CaseResult(name=case.name, target=case.label, checks=stopped))
+            self.done[i] if i in self.done else _stopped(case, options)
             for i, case in enumerate(self.cases)
             if i in self.done or case.label not in failed
         )
+
+
+def _stopped(case: NamedCase, options: Options) -> CaseResult:
+    """The result of a case that was not reached: none of the checks that were to run is checked."""
+    from exportlint.findings import CaseResult, CheckResult
+
+    names = [name for name in options.checks if name in case.asks]
+    checks = tuple(CheckResult(name=name, outcome="not_checked", reason="interrupted") for name in names)
+    return CaseResult(name=case.name, target=case.label, checks=checks)
 
 
 def _fault(error: Exception) -> str:

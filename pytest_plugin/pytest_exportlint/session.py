@@ -24,6 +24,7 @@ RUNNER = pytest.StashKey["Runner"]()
 OBSERVED = pytest.StashKey[list[CaseResult]]()  # of a test: the cases that it checked
 LINT = "lint"
 UNTOLD = "nothing was found out"
+NOT_ASKED = "not asked for by this case"
 
 
 def runner(config: pytest.Config) -> Runner:
@@ -122,8 +123,8 @@ class SharedCase:
             except BaseException as error:
                 # What stopped this, a limit of time perhaps, would stop it again.
                 words = f"the checks of this case were stopped: {type(error).__name__}: {error}".splitlines()[0]
-                for name in missing:
-                    self._results.setdefault(name, CheckResult(name=name, outcome="not_checked", reason=words))
+                self._leave([name for name in missing if self._asks_for(name)], words)
+                self._leave(missing, NOT_ASKED)
                 raise
         return self._results[label]
 
@@ -176,9 +177,17 @@ class SharedCase:
         for check in found:
             label = device if check.name == "device" and device is not None else check.name
             self._results[label] = dataclasses.replace(check, name=label)
-        for label in labels:  # the runner leaves out what the case does not ask for
-            words = "not asked for by this case"
-            self._results.setdefault(label, CheckResult(name=label, outcome="not_checked", reason=words))
+        self._leave(labels, NOT_ASKED)  # which the runner leaves out
+
+    def _asks_for(self, label: str) -> bool:
+        """Whether the case has something to do for a check."""
+        check = _check_of(label)
+        return self.case.asks_for(check) if self.case is not None else self.named is None or check in self.named.asks
+
+    def _leave(self, labels: Iterable[str], reason: str) -> None:
+        """Say of the checks without a result that they were not checked."""
+        for label in labels:
+            self._results.setdefault(label, CheckResult(name=label, outcome="not_checked", reason=reason))
 
     def _checked(self, shared: Runner) -> tuple[CheckResult, ...]:
         from exportlint.checks.isolation.client import ServerError

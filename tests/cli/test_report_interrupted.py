@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from commands import gone, wait_until
+from rich.console import Console
+
+from exportlint.checks.runner import NamedCase, Options
+from exportlint.cli.report import Session
+from exportlint.findings import CHECKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +97,18 @@ def test_on_ctrl_c_the_report_is_written_and_no_process_stays(hanging, isolation
     assert said["hangs"]["reason"] == said["last"]["reason"] == "interrupted"
     if isolation != "none":  # there the model's own process is the caller's
         assert_nothing_is_left(run.tree)
+
+
+def test_only_the_checks_that_were_to_run_are_not_checked():
+    session = Session(Console())
+    plain = tuple(check for check in CHECKS if check not in ("steps", "methods", "training"))
+    session.cases = [NamedCase("m.py", "plain", {}, asks=plain), NamedCase("m.py", "all", {})]
+
+    def listed(options: Options) -> list[tuple[str, ...]]:
+        return [tuple(check.name for check in case.checks) for case in session.results(options)]
+
+    assert listed(Options()) == [plain, CHECKS]
+    assert listed(Options(checks=("capture", "steps"))) == [("capture",), ("capture", "steps")]
 
 
 def test_ctrl_c_with_several_jobs(hanging):

@@ -8,8 +8,13 @@ import subprocess
 
 import psutil
 import pytest
+import torch
 from commands import wait_until
 from plugin_runs import command, run, write
+from pytest_exportlint.session import SharedCase
+
+from exportlint import ModelCase
+from exportlint.checks.runner import NamedCase
 
 MIXED = """
 def test_good(export_check):
@@ -93,6 +98,22 @@ def test_ctrl_c_ends_the_session_and_every_process(tmp_path):
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in out
     assert "1 passed" in out
+
+
+def test_what_a_case_does_not_ask_for_is_not_said_to_have_been_stopped(monkeypatch):
+    def interrupted(shared, labels):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SharedCase, "_run", interrupted)
+    plain = ModelCase(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    named = NamedCase("m.py", "plain", {}, asks=("capture",))
+    for shared in (SharedCase(None, "id", plain), SharedCase(None, "id", named=named)):
+        for label in ("capture", "steps", "training"):
+            shared.want(label)
+        with pytest.raises(KeyboardInterrupt):
+            shared.result("capture")
+        assert shared.result("capture").reason.startswith("the checks of this case were stopped: KeyboardInterrupt")
+        assert {shared.result(label).reason for label in ("steps", "training")} == {"not asked for by this case"}
 
 
 def test_children_die_with_a_session_that_is_killed(tmp_path):
