@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from exportlint import blame
 from exportlint.torch_hooks.guards import user_words
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Kind = Literal["pinned", "bounded", "divisible", "equal", "bound", "unequal"]
 
 SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
+MOST_CLAUSES = 4  # of what one finding says of several sizes
 # torch's words for what it refuses, and the kinds of guards that can be meant.
 WORDS: tuple[tuple[str, frozenset[Kind]], ...] = (
     ("specialized it to be a constant", frozenset({"pinned"})),
@@ -60,14 +62,15 @@ def say(guard: Guard) -> str:
 def of_refusal(guards: Sequence[Guard], error: BaseException, outcome: Result) -> tuple[Finding, ...]:
     """Findings for an export that was refused since guards narrow dimensions that were declared dynamic.
 
-    Every violation that torch lists is matched with the guards of its kind; those at one line are one finding.
+    Every violation that torch lists is matched with the guards of its kind; those at one line are one finding, which
+    names each size.
 
     Args:
         guards: The guards of the export.
         error: What it raised.
         outcome: What the refusal means: the capture that was asked for breaks, or it holds for fewer sizes.
     """
-    findings: dict[tuple[str | None, int | None], Finding] = {}
+    findings: list[tuple[Finding, frozenset[str]]] = []
     for line in str(error).splitlines():
         kinds = next((kinds for words, kinds in WORDS if words in line), None)
         if kinds is None:
@@ -75,8 +78,32 @@ def of_refusal(guards: Sequence[Guard], error: BaseException, outcome: Result) -
         for guard in _meant(guards, kinds, set(SOURCE.findall(line))):
             rule, evidence = blame.size_rule(guard.place), user_words(line.strip(" -"))
             found = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
-            findings.setdefault((found.file, found.line), found)
-    return tuple(findings.values())
+            findings.append((found, frozenset(guard.sources.values())))
+    return joined(findings)
+
+
+def joined(found: Iterable[tuple[Finding, frozenset[str]]]) -> tuple[Finding, ...]:
+    """One finding for each rule, line and severity, which says what each says of other sizes than those before it.
+
+    Args:
+        found: Findings, each with the sizes that it is about; where these are not known, one at a line is enough.
+    """
+    groups: dict[tuple[Any, ...], tuple[list[Finding], set[str]]] = {}
+    for finding, sizes in found:
+        same, covered = groups.setdefault((finding.rule, finding.file, finding.line, finding.severity), ([], set()))
+        if not same or not sizes <= covered:
+            same.append(finding)
+            covered |= sizes
+    return tuple(_one(same) for same, _ in groups.values())
+
+
+def _one(findings: Sequence[Finding]) -> Finding:
+    """The first finding with the messages and the evidence of all; clauses that all have are said once."""
+    clauses = dict.fromkeys(clause for finding in findings for clause in finding.message.split("; "))
+    seen = list(dict.fromkeys(finding.evidence for finding in findings if finding.evidence))
+    more = [f"and {len(clauses) - MOST_CLAUSES} more"] if len(clauses) > MOST_CLAUSES else []
+    evidence = "; ".join(seen[:MOST_CLAUSES]) or None
+    return replace(findings[0], message="; ".join([*list(clauses)[:MOST_CLAUSES], *more]), evidence=evidence)
 
 
 def _meant(guards: Iterable[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:

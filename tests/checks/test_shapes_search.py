@@ -85,6 +85,28 @@ def test_asked_and_granted_are_told_with_the_line():
     )
 
 
+def sliced_both(self, x, y):
+    return x[:, :64].sum() + y[:, :32].sum()  # at: both slices
+
+
+def pins_both(self, x, y):
+    return x + torch.ones(int(x.shape[0]), int(x.shape[1])) + y.sum()  # at: pins both
+
+
+def test_every_dimension_that_one_line_narrows_is_named():
+    free = {0: Dim.AUTO, 1: Dim.AUTO}
+    (found,) = check(sliced_both, (X, X + 1), dynamic_shapes={"x": free, "y": free}).findings
+    assert found.line == marked(HERE, "both slices")
+    assert "only while x.shape[1] < 64; it holds only while y.shape[1] < 32" in found.message
+    assert "x of shape [2, 64] (zeros)" in found.evidence
+    assert "y of shape [2, 32] (zeros)" in found.evidence
+    (found,) = check(pins_both, (X, X + 1), dynamic_shapes={"x": free, "y": free}).findings
+    assert found.line == marked(HERE, "pins both")
+    assert found.message == (
+        "x.shape[0] should be dynamic and became the constant 4; x.shape[1] should be dynamic and became the constant 6"
+    )
+
+
 def strict_about_length(self, x):
     if x.shape[1] > 32:
         raise ValueError("too long")

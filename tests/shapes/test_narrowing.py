@@ -9,6 +9,7 @@ from commands import marked
 from torch import nn
 from torch.export import Dim
 
+from exportlint.findings import Finding
 from exportlint.places import Place
 from exportlint.shapes import narrowing
 from exportlint.torch_hooks.guards import Guard, GuardLog
@@ -89,6 +90,28 @@ def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, exa
     assert {f.line for f in findings} == {marked(HERE, mark) for mark in marks}
     assert {(f.rule, f.severity) for f in findings} == {("EXP301", "error")}
     assert all(f.evidence and "\n" not in f.evidence for f in findings)
+
+
+class Both(nn.Module):
+    def forward(self, x):
+        return x + torch.ones(int(x.shape[0]), int(x.shape[1]))  # at: both
+
+
+def test_all_dimensions_that_one_line_narrows_are_named():
+    with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.export.export(Both(), (torch.ones(4, 5),), dynamic_shapes={"x": {0: Dim("a"), 1: Dim("b")}}, strict=False)
+    (found,) = narrowing.of_refusal(log.guards, caught.value, "breaks")
+    assert found.line == marked(HERE, "both")
+    pins = "this line pins a dynamic size to a constant: "
+    assert found.message == f"{pins}Eq(x.shape[0], 4); {pins}Eq(x.shape[1], 5)"
+
+
+def test_what_many_findings_of_one_line_say_is_cut():
+    made = (Finding(rule="EXP301", severity="warning", message=f"dimension {i}", line=3) for i in range(9))
+    found = [(finding, frozenset({finding.message})) for finding in made]
+    (one,) = narrowing.joined(found)
+    assert one.message == "dimension 0; dimension 1; dimension 2; dimension 3; and 5 more"
+    assert len(narrowing.joined([(f, frozenset({"x"})) for f, _ in found])[0].message.split("; ")) == 1
 
 
 def test_an_error_of_another_kind_is_not_about_narrowing():

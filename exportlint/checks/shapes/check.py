@@ -74,7 +74,8 @@ def run(ctx: Context) -> CheckResult:
     ctx.stage("drawn examples")
     search.run()
     subject.journal.forget()
-    return _result(subject, [*pinned, *map(subject.finding, subject.faults.values())], search)
+    faults = [(subject.finding(fault), fault.about) for fault in subject.faults.values()]
+    return _result(subject, [*pinned, *faults], search)
 
 
 def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
@@ -146,14 +147,11 @@ def _refused(ctx: Context, error: Exception, guards: list[Guard], contract: Cont
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
 
 
-def _pinned(subject: Subject) -> list[Finding]:
-    """Dimensions that were asked to be dynamic and are constants in the program."""
-    findings: dict[tuple[str | None, int | None, str], Finding] = {}
-    for term in terms.terms(subject.contract, subject.granted, subject.guards):
-        if term.grant == "constant":
-            found = _pin(subject, term)
-            findings.setdefault((found.file, found.line, found.message), found)
-    return list(findings.values())
+def _pinned(subject: Subject) -> list[tuple[Finding, frozenset[str]]]:
+    """Dimensions that were asked to be dynamic and are constants in the program, each with what varies with it."""
+    asked = terms.terms(subject.contract, subject.granted, subject.guards)
+    pinned = [term for term in asked if term.grant == "constant"]
+    return [(_pin(subject, term), subject.variables([term.leaf.size(term.d)])) for term in pinned]
 
 
 def _pin(subject: Subject, term: Term) -> Finding:
@@ -191,9 +189,8 @@ def _varies(subject: Subject, term: Term) -> bool:
     return False
 
 
-def _result(subject: Subject, findings: list[Finding], search: Search) -> CheckResult:
-    unique = {(f.rule, f.file, f.line): f for f in reversed(findings)}
-    kept = tuple(reversed(unique.values()))
+def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], search: Search) -> CheckResult:
+    kept = narrowing.joined(findings)
     notes = _notes(subject, search)
     if any(finding.counts for finding in kept):
         reason = next(finding.message for finding in kept if finding.counts)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from exportlint.checks.case import Inputs
-    from exportlint.checks.shapes.trials import Subject
-    from exportlint.places import Place
+    from exportlint.checks.shapes.trials import Key, Subject
     from exportlint.shapes.contents import Recipe
     from exportlint.shapes.strategies import Drawn, Space
     from exportlint.torch_hooks.guards import Guard
@@ -144,7 +143,7 @@ class Search:
                 continue
             Shrinker(space, functools.partial(self._again, space, fault.key)).shrink(fault.trial.recipes)
 
-    def _again(self, space: Space, key: tuple[str, Place | None], recipes: Mapping[int, Recipe]) -> bool:
+    def _again(self, space: Space, key: Key, recipes: Mapping[int, Recipe]) -> bool:
         """Whether a call shows the same fault; the subject keeps the last call that does."""
         if self._late():
             return False

@@ -15,11 +15,11 @@ from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import values_part
 from exportlint.parity.compare import compare
 from exportlint.shapes import narrowing, terms
-from exportlint.shapes.edges import violated
+from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.strategies import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import torch
     from torch.export import ExportedProgram
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from exportlint.shapes.contract import Contract, Granted
     from exportlint.shapes.strategies import Drawn
     from exportlint.torch_hooks.guards import Guard
+
+    Key = tuple[str, Place | None, frozenset[str]]  # the rule, the line, and the sizes that a fault is about
 
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
@@ -78,24 +80,25 @@ class FaultError(Exception):
         evidence: What was seen.
         trial: The call.
         guard: The guard that the call violates, where there is one.
+        about: The sizes in that guard, by torch's words; those that vary together are one.
         outcome: What it means: ``silent`` where the program answers wrongly, ``specialises`` where it refuses.
     """
 
     def __init__(
         self, message: str, place: Place | None, evidence: str, trial: Trial, *,
-        outcome: Result, rule: str = "", guard: Guard | None = None,
+        outcome: Result, rule: str = "", guard: Guard | None = None, about: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.rule = rule or blame.size_rule(place)
         self.message, self.place, self.evidence = message, place, evidence
-        self.trial, self.guard, self.outcome = trial, guard, outcome
+        self.trial, self.guard, self.about, self.outcome = trial, guard, about, outcome
         self.silent = ""  # what forms of the program without guards do with the call
         self.parting = ""  # where values part, in words
 
     @property
-    def key(self) -> tuple[str, Place | None]:
-        """What makes it one fault with others."""
-        return self.rule, self.place
+    def key(self) -> Key:
+        """What makes it one fault with others: a line may narrow several dimensions."""
+        return self.rule, self.place, self.about
 
     def finding(self) -> Finding:
         """The finding for it."""
@@ -144,8 +147,8 @@ class Subject:
     program: ExportedProgram
     guards: list[Guard]
     example: Inputs
-    faults: dict[tuple[str, Place | None], FaultError] = field(default_factory=dict)
-    known: frozenset[tuple[str, Place | None]] = frozenset()
+    faults: dict[Key, FaultError] = field(default_factory=dict)
+    known: frozenset[Key] = frozenset()
     ran: int = 0
     refused: int = 0
     seconds: float = 0.0
@@ -156,6 +159,7 @@ class Subject:
         self.module = self.program.module()
         self.keeps_state = mutates(self.program)
         self.asked = [leaf.size(d) for leaf in self.contract.leaves for d in leaf.asked]
+        self._variables = Asked(self.contract).by_source
 
     def eager(self, inputs: Inputs) -> Any:
         """The eager model's result for copies of these arguments.
@@ -264,7 +268,12 @@ class Subject:
         else:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
-        return FaultError(message, place, blame.words(error), trial, guard=guard, outcome="specialises")
+        about = self.variables(guard.sources.values()) if guard is not None else frozenset()
+        return FaultError(message, place, blame.words(error), trial, guard=guard, about=about, outcome="specialises")
+
+    def variables(self, sources: Iterable[str]) -> frozenset[str]:
+        """Sizes by torch's words, or by a name where several vary together."""
+        return frozenset(self._variables.get(source, source) for source in sources)
 
     def _vary_together(self, trial: Trial) -> bool:
         """Whether dimensions that were inferred, and had the same sizes in every example call, have the same ones."""
@@ -282,7 +291,8 @@ class Subject:
         if not trial.inside:
             message += ", which it should refuse"
         place = place or self.ctx.head()
-        return FaultError(message, place, str(difference), trial, rule=rule, guard=guard, outcome="silent")
+        about = self.variables(guard.sources.values()) if guard is not None else frozenset()
+        return FaultError(message, place, str(difference), trial, rule=rule, guard=guard, about=about, outcome="silent")
 
     def finding(self, fault: FaultError) -> Finding:
         """The finding for a fault; where the program answers wrongly, it says where values part."""
