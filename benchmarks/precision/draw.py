@@ -1,4 +1,4 @@
-"""Is the linter right on code that it was not written for? Draws findings to be judged by a reader, and counts verdicts.
+"""Is the linter right on code that it was not written for? Draws findings for a reader to judge, counts verdicts.
 
     exportlint check SITE/transformers SITE/timm SITE/torchvision --output-format json > findings.json
     python benchmarks/precision/draw.py draw findings.json --site SITE
@@ -10,8 +10,8 @@ them in the order of files, lines and rules. A reader then writes ``verdict`` an
 * *right*: torch does at that line what the finding says, in a model that the class is for, as it stands;
 * *wrong*: it does not, or no call that the class allows gets there so.
 
-``table`` writes `README.md` from the verdicts. It ends with status 1 while findings are without verdict or fewer than 90 %
-are right.
+``table`` writes `README.md` from the verdicts. It ends with status 1 while findings are without verdict or fewer than
+90 % are right.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ def table(head: dict[str, Any], records: list[dict[str, Any]]) -> str:
     lines = [
         "# The linter on code that it was not written for",
         "",
-        f"{len(records)} of {head['findings']} errors and warnings in {', '.join(head['packages'])}, drawn with the seed "
-        f"{head['seed']} and judged by reading the code, and by running it where that left a doubt (`draw.py` says how).",
+        f"{len(records)} of {head['findings']} errors and warnings in {', '.join(head['packages'])},",
+        f"drawn with the seed {head['seed']} and judged by reading the code, and by running it where that left a doubt",
+        "(`draw.py` says how).",
         "",
         f"**{right} of {judged} are right.**",
         "",
@@ -89,7 +90,7 @@ def table(head: dict[str, Any], records: list[dict[str, Any]]) -> str:
 
 def _rows(records: Any) -> list[str]:
     rows = [
-        f"| `{r['file']}:{r['line']}` | {r['code']} | {_cell(r['message'])} | {_cell(r['reason'] or 'not judged yet')} |"
+        f"| `{r['file']}:{r['line']}` | {r['code']} | {_cell(r['message'])} | {_cell(r['reason'] or 'not judged')} |"
         for r in records
     ]
     return ["| place | rule | finding | why |", "|---|---|---|---|", *rows] if rows else ["None."]
