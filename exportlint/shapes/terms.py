@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from exportlint.shapes import narrowing
 from exportlint.shapes.contract import HINT_MIN, between
 from exportlint.shapes.edges import Asked
+from exportlint.shapes.relations import granted_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
     from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
     from exportlint.torch_hooks.guards import Guard
@@ -66,50 +68,66 @@ def terms(contract: Contract, granted: Granted, guards: Sequence[Guard]) -> list
     by_symbol: dict[Any, set[str]] = {}
     for key, uses in asked.uses.items():
         for leaf, d, _ in uses:
-            size = _size(granted, leaf, d)
+            size = granted_size(granted, leaf, d)
             if getattr(size, "is_Symbol", False):
                 by_symbol.setdefault(size, set()).add(key)
-    live = [guard for guard in guards if not guard.deferred]
-    return [_term(leaf, d, ask, granted, live, by_symbol) for leaf in contract.leaves for d, ask in leaf.asked.items()]
+    shared = {size for size, keys in by_symbol.items() if len(keys) > 1}
+    found = _Terms(contract, granted, guards, shared)
+    return [found.term(leaf, d, ask) for leaf in contract.leaves for d, ask in leaf.asked.items()]
 
 
-def _size(granted: Granted, leaf: Leaf, d: int) -> Any:
-    sizes = granted.sizes.get(leaf.index, leaf.shape)
-    return sizes[d] if d < len(sizes) else leaf.shape[d]
+class _Terms:
+    """Compares what is asked of a dimension with what is granted."""
+
+    def __init__(self, contract: Contract, grants: Granted, guards: Sequence[Guard], shared: Set[Any]) -> None:
+        self._granted, self._shared = grants, shared
+        self._guards = [guard for guard in guards if not guard.deferred]
+        self._names = _names(contract, grants, guards)
+
+    def term(self, leaf: Leaf, d: int, ask: Ask) -> Term:
+        """The term of one dimension."""
+        about = [(g, narrowing.kind_of(g)) for g in self._guards if leaf.size(d) in g.sources.values()]
+
+        def of(*kinds: str) -> tuple[Guard, ...]:
+            return tuple(g for g, kind in about if kind in kinds)
+
+        size = granted_size(self._granted, leaf, d)
+        return Term(leaf, d, ask, *self._grant(size, ask, of))
+
+    def _grant(self, size: Any, ask: Ask, of: Callable[..., tuple[Guard, ...]]) -> tuple[Grant, str, tuple[Guard, ...]]:
+        """What the program makes of a size, in words, and the guards that narrow it."""
+        low, high = self._granted.ranges.get(size, (0, None))
+        grant: Grant = "as asked"
+        words = "as asked"
+        why: tuple[Guard, ...] = ()
+        if not getattr(size, "free_symbols", None):
+            grant, words, why = "constant", f"the constant {int(size)}", of("pinned") or of("bound", "equal")
+        elif not size.is_Symbol:
+            if ask.scale == 1 and not ask.offset:
+                grant, words, why = "related", self._in_words(size), of("bound", "equal", "divisible")
+        elif size in self._shared:
+            grant, words, why = "equal", "a size that another dimension must have too", of("equal", "bound")
+        elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
+            grant, words, why = "range", between(low, high), of("bounded", "unequal")
+        elif guards := of("divisible"):
+            grant, words, why = "divisible", f"where {guards[0].text}", guards
+        elif guards := of("bound", "unequal"):
+            grant, words, why = "bound", f"where {guards[0].text}", guards
+        return grant, words, why
+
+    def _in_words(self, size: Any) -> str:
+        """An expression of the program in the user's names."""
+        if any(str(symbol) not in self._names for symbol in size.free_symbols):
+            return "a size that follows from others"
+        return re.sub(r"[A-Za-z_]\w*", lambda found: self._names.get(found[0], found[0]), str(size))
 
 
-def _term(
-    leaf: Leaf, d: int, ask: Ask, granted: Granted, guards: Sequence[Guard], by_symbol: dict[Any, set[str]]
-) -> Term:
-    size = _size(granted, leaf, d)
-    about = [(g, narrowing.kind_of(g)) for g in guards if leaf.size(d) in g.sources.values()]
-
-    def of(*kinds: str) -> tuple[Guard, ...]:
-        return tuple(g for g, kind in about if kind in kinds)
-
-    grant, granted_words, why = _grant(size, ask, granted, of, shared=len(by_symbol.get(size, ())) > 1)
-    return Term(leaf, d, ask, grant, granted_words, why)
-
-
-def _grant(
-    size: Any, ask: Ask, granted: Granted, of: Callable[..., tuple[Guard, ...]], *, shared: bool
-) -> tuple[Grant, str, tuple[Guard, ...]]:
-    """What the program makes of a size, in words, and the guards that narrow it."""
-    low, high = granted.ranges.get(size, (0, None))
-    grant: Grant = "as asked"
-    words = "as asked"
-    why: tuple[Guard, ...] = ()
-    if not getattr(size, "free_symbols", None):
-        grant, words, why = "constant", f"the constant {int(size)}", of("pinned") or of("bound", "equal")
-    elif not size.is_Symbol:
-        if ask.scale == 1 and not ask.offset:
-            grant, words, why = "related", str(size), of("bound", "equal", "divisible")
-    elif shared:
-        grant, words, why = "equal", "a size that another dimension must have too", of("equal", "bound")
-    elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
-        grant, words, why = "range", between(low, high), of("bounded", "unequal")
-    elif guards := of("divisible"):
-        grant, words, why = "divisible", f"where {guards[0].text}", guards
-    elif guards := of("bound", "unequal"):
-        grant, words, why = "bound", f"where {guards[0].text}", guards
-    return grant, words, why
+def _names(contract: Contract, grants: Granted, guards: Sequence[Guard]) -> dict[str, str]:
+    """The user's words for the symbols of a program: a size, or the root of a `Dim`."""
+    sizes = [(leaf.name(d), granted_size(grants, leaf, d)) for leaf in contract.leaves for d in leaf.asked]
+    names = {str(size): name for name, size in reversed(sizes) if getattr(size, "is_Symbol", False)}
+    for guard in guards:
+        for symbol, source in guard.sources.items():
+            if not source.startswith("L["):  # the root of a derived dimension, which no input has
+                names.setdefault(symbol, source)
+    return names

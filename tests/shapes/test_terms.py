@@ -75,3 +75,28 @@ def test_what_was_asked_for_by_name_is_granted():
     found = of(equal, (X, Y), shapes)
     assert {term.grant for term in found.values()} == {"as asked"}
     assert found["x.shape[0]"].words == "x.shape[0]: asked batch from 2 to 64, granted as asked"
+
+
+def twice(self, x, y):
+    return torch.cat([x, x]) + y
+
+
+def joined(self, x, y, z):
+    return torch.cat([x, y]) + z
+
+
+X8 = torch.ones(8, 6)
+
+
+@pytest.mark.parametrize(
+    ("forward", "args", "shapes", "name", "granted"),
+    [
+        (twice, (X, X8), {"x": AUTO, "y": AUTO}, "y.shape[0]", "2*x.shape[0]"),
+        (twice, (X, X8), {"x": {0: 2 * Dim("b")}, "y": AUTO}, "y.shape[0]", "4*b"),
+        (joined, (X, Y, X8), dict.fromkeys("xyz", AUTO), "z.shape[0]", "x.shape[0] + y.shape[0]"),
+        (equal, (X, Y), {"x": {0: 2 * Dim("b")}, "y": AUTO}, "y.shape[0]", "2*b"),
+    ],
+)
+def test_what_is_granted_is_told_in_the_users_names(forward, args, shapes, name, granted):
+    told = of(forward, args, shapes)[name].granted
+    assert set(told.split(" + ")) == set(granted.split(" + "))
