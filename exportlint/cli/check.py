@@ -11,6 +11,7 @@ import click
 from exportlint.cli.effort import effort_of, effort_options, profile
 from exportlint.cli.fixing import fix_options, fixing, mend, offered
 from exportlint.cli.lint_options import resolver, settings_options
+from exportlint.cli.paths import GivenPath
 from exportlint.config import UserError
 from exportlint.formats import FORMATS
 
@@ -27,23 +28,21 @@ STDIN = Path("-")
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=GivenPath())
 @settings_options
 @click.option("--output-format", type=click.Choice(list(FORMATS)), default="full", show_default=True)
-@click.option("--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing.")
+@click.option("--output-file", type=GivenPath(), metavar="FILE", help="Write there instead of printing.")
 @click.option("--statistics", is_flag=True, help="Print how often each rule was found, instead of the findings.")
 @click.option(
     "--stdin-filename",
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     metavar="FILE",
     help="Where the text would lie that is read from standard input for the path -.",
 )
 @click.option("--show-files", is_flag=True, help="Print the files that would be linted, and lint none.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
 @click.option("--diff-base", metavar="REVISION", help="Only findings on lines added since this commit, by git.")
-@click.option(
-    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known and stay quiet."
-)
+@click.option("--baseline", type=GivenPath(), metavar="FILE", help="Findings that are known and stay quiet.")
 @click.option(
     "--update-baseline", is_flag=True, help="Take out of the baseline what is gone; make it if there is none."
 )

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from exportlint.cli.lint_options import resolver, settings_options
+from exportlint.cli.paths import GivenPath
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from exportlint.linting.settings import Settings
 
 
 @click.command()
-@click.argument("path", default=".", type=click.Path(path_type=Path))
+@click.argument("path", default=".", type=GivenPath())
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
 @settings_options
 def config(path: Path, output_format: str, **given: Any) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from exportlint.cli.paths import GivenPath
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -40,7 +42,7 @@ OPTIONS = (
     click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier runs found out."),
     click.option(
         "--cache-dir",
-        type=click.Path(path_type=Path),
+        type=GivenPath(),
         metavar="FOLDER",
         help="Where that is kept.  [default: .exportlint_cache beside the configuration file]",
     ),

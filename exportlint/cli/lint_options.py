@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from exportlint.cli.paths import GivenPath
 from exportlint.findings import MODES, SEVERITIES
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ OPTIONS = (
     _names(
         "--tracing-predicate", "tracing_predicates", "Dotted names of functions that say whether a model is captured."
     ),
-    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file for all paths."),
+    click.option("--config", type=GivenPath(), metavar="FILE", help="Configuration file for all paths."),
     click.option("--isolated", is_flag=True, help="Read no configuration file."),
     _names(
         "--exclude", "exclude", "Patterns of files and folders to pass over, instead of the usual ones.", "PATTERNS"

@@ -71,6 +71,8 @@ def output_file(name: str, suffixes: Collection[str]) -> Path:
     Raises:
         ValueError: When nothing can be written there, or its suffix is none of these.
     """
+    if not name:
+        raise ValueError("an empty path names no file")
     path = Path(name)
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{name}: the suffix must be one of {', '.join(suffixes)}")

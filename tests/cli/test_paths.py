@@ -1,0 +1,40 @@
+"""Paths of the command line that a shell left empty."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from exportlint.cli import main
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", ""],
+        ["check", "model.py", ""],
+        ["check", "--config", ""],
+        ["check", "--output-file", ""],
+        ["check", "--baseline", ""],
+        ["check", "--cache-dir", ""],
+        ["check", "-", "--stdin-filename", ""],
+        ["config", ""],
+        ["config", "--config", ""],
+        ["report", "model.py", "--output", ""],
+    ],
+)
+def test_an_empty_path_is_a_usage_error_and_never_the_working_directory(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("x = 1\n")
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "an empty path names no" in result.stderr
+    assert result.stderr.count("Error: Invalid value for ") == 1
+    assert result.stdout == ""
+
+
+def test_an_empty_target_is_one_line_and_status_2(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["report", ""])
+    assert result.exit_code == 2
+    assert "'' is no target" in result.stdout
