@@ -83,6 +83,10 @@ class Space:
     grants: Granted
     domains: Mapping[int, Domain]
     affordable: Affordable | None = field(default=None, compare=False)
+    _ties: Mapping[Any, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ties", _ties(self.contract, self.grants))
 
     def drawn(self) -> SearchStrategy[Drawn]:
         """A strategy for calls: sizes, then kind, seed and layout of the contents of each tensor."""
@@ -144,7 +148,7 @@ class Space:
         variables: dict[Any, tuple[int, int, int]] = {}
         for leaf in self.contract.leaves:
             for d, ask in leaf.asked.items():
-                size = _granted_size(self.grants, leaf, d)
+                size = _substituted(_granted_size(self.grants, leaf, d), self._ties)
                 for symbol in getattr(size, "free_symbols", ()):
                     bounds = self._range(ask, leaf.shape[d], size, symbol)
                     low, high, edge = variables.get(symbol, bounds)
@@ -154,11 +158,22 @@ class Space:
         return {key: self._lowered(key, bounds, ordered) for key, bounds in ordered.items()}
 
     def _range(self, ask: Ask, example: int, size: Any, symbol: Any) -> tuple[int, int, int]:
-        if not size.is_Symbol:  # such as 2*s: the program's own range of s
-            low, high = self.grants.ranges.get(symbol, (1, None))
-            low, top = max(1, low), max(4, example)
-            return low, max(low, top if high is None else min(top, high)), max(low, top if high is None else high)
-        return range_of(ask, example, known=self.affordable is not None)
+        bounds = range_of(ask, example, known=self.affordable is not None)
+        if size.is_Symbol:
+            return bounds
+        least, most = self.grants.ranges.get(symbol, (1, None))
+        least = max(1, least)
+        linear = _linear(size, symbol)
+        if linear is None:  # such as a product of sizes: the program's own range
+            top = max(4, example)
+            bounds = (least, top, top if most is None else most)
+        else:
+            scale, offset = linear
+            smallest, largest, edge = bounds
+            bounds = (-((offset - smallest) // scale), (largest - offset) // scale, (edge - offset) // scale)
+        low = max(least, bounds[0])
+        high, edge = (max(low, bound if most is None else min(bound, most)) for bound in bounds[1:])
+        return low, high, edge
 
     def _lowered(self, key: Any, bounds: tuple[int, int, int], variables: Mapping[Any, Any]) -> tuple[int, int, int]:
         low, high, edge = bounds
@@ -179,6 +194,8 @@ class Space:
 
     def shapes(self, values: Mapping[Any, int]) -> dict[int, tuple[int, ...]]:
         """The shape of each tensor for values of the variables, by index of the leaf."""
+        if self._ties:
+            values = {**values, **{symbol: _substituted(leader, values) for symbol, leader in self._ties.items()}}
         return {leaf.index: _shape(leaf, self.grants, values) for leaf in self.contract.leaves}
 
     def call(self, shapes: Shapes, choose: Choose) -> Drawn:
@@ -256,6 +273,44 @@ def size(low: int, high: int, edge: int) -> SearchStrategy[int]:
     if edge <= high:
         return st.integers(low, high)
     return st.integers(low, high + 1).map(lambda size: size if size <= high else edge)  # so that it shrinks from there
+
+
+def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
+    """What symbols of the program are where the contract says that their dimensions vary together.
+
+    Dimensions that were inferred to be one are often several to the program.
+    """
+    sizes = [
+        (ask.variable, _granted_size(grants, leaf, d))
+        for leaf in contract.leaves
+        for d, ask in leaf.asked.items()
+        if ask.variable and (ask.scale, ask.offset) == (1, 0)
+    ]
+    ties: dict[Any, Any] = {}
+    leaders: dict[str, Any] = {}
+    for variable, granted in sorted(sizes, key=lambda item: bool(getattr(item[1], "is_Symbol", False))):
+        size = _substituted(granted, ties)
+        if not getattr(size, "free_symbols", None):
+            continue
+        leader = _substituted(leaders.setdefault(variable, size), ties)
+        if size.is_Symbol and size not in leader.free_symbols:
+            ties = {symbol: _substituted(tied, {size: leader}) for symbol, tied in ties.items()} | {size: leader}
+    return ties
+
+
+def _substituted(size: Any, values: Mapping[Any, Any]) -> Any:
+    """An expression, or a number, with symbols replaced."""
+    return size.subs(values) if values and getattr(size, "free_symbols", None) else size
+
+
+def _linear(size: Any, symbol: Any) -> tuple[int, int] | None:
+    """Scale and offset where a size grows in proportion to one symbol."""
+    if size.free_symbols != {symbol}:
+        return None
+    zero, one, two = (size.subs({symbol: n}) for n in range(3))
+    if not (zero.is_Integer and one.is_Integer and one - zero == two - one and one > zero):
+        return None
+    return int(one - zero), int(zero)
 
 
 def _granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:

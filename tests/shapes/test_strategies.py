@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint.checks.context import fresh
 from exportlint.shapes import contents, strategies
-from exportlint.shapes.contract import Ask, declared, granted
+from exportlint.shapes.contract import Ask, declared, granted, inferred, wanted
 from exportlint.shapes.strategies import Space
 
 BATCH = Dim("batch", min=2, max=6)
@@ -149,6 +149,62 @@ def test_a_sweep_goes_through_the_sizes(low, width, further, count):
         assert steps[-1] == max(high, edge)
     if count > width + 1:
         assert set(steps) == {*range(low, high + 1), edge}
+
+
+def bounds_of(args, shapes):
+    contract = declared(Apart(), (args, {}), shapes)
+    space = Space((args, {}), contract, wanted(contract), {})
+    return {str(key): bounds for key, bounds in space.variables().items()}, space
+
+
+@pytest.mark.parametrize(
+    ("dim", "size", "bounds"),
+    [
+        (16 * Dim("n", min=2, max=64), 32, (2, 4, 4)),  # up to about twice the example, as a size of its own
+        (2 * Dim("n", min=3, max=64), 12, (3, 13, 64)),  # the declared maximum, where it is not far
+        (Dim("n", min=3, max=1_000_000) + 5, 9, (3, 15, 15)),  # nobody can call a model with that
+        (3 * Dim("n") - 1, 11, (1, 8, 8)),
+    ],
+)
+def test_a_derived_dimension_is_drawn_as_far_as_one_of_its_size_would_be(dim, size, bounds):
+    found, space = bounds_of((torch.ones(size, 2), torch.ones(3)), ({0: dim}, None))
+    assert found == {"n": bounds}
+    low, high, _ = bounds
+    sizes = [space.shapes(dict.fromkeys(space.variables(), n))[0][0] for n in (low, high)]
+    assert sizes == [dim.fn(low), dim.fn(high)]
+
+
+def test_a_dimension_and_one_that_derives_from_it_have_the_range_of_both():
+    n = Dim("n", min=2)
+    found, _ = bounds_of((torch.ones(4), torch.ones(9)), ({0: n}, {0: 2 * n + 1}))
+    assert found == {"n": (2, 9, 9)}
+
+
+class Relates(nn.Module):
+    def forward(self, x, y, z):
+        return x * 2, y.view(-1, 2) * 3, z * 4
+
+
+def test_dimensions_that_were_equal_in_every_call_stay_equal_where_the_program_tells_them_apart():
+    calls = [((torch.ones(n), torch.ones(n), torch.ones(n)), {}) for n in (4, 6)]
+    contract = inferred(Relates(), *calls)
+    free = {0: Dim.AUTO}
+    loose = granted(torch.export.export(Relates(), calls[0][0], dynamic_shapes=(free, {0: 2 * Dim("half")}, free)))
+    assert len({size for shape in loose.sizes.values() for size in shape}) == 3
+    space = Space(calls[0], contract, loose, {})
+    assert len(space.variables()) == 1
+    sizes = set()
+
+    @QUICK
+    @given(space.drawn())
+    def check(drawn):
+        x, y, z = (tensor.shape[0] for tensor in drawn.inputs[0])
+        assert x == y == z
+        assert x % 2 == 0
+        sizes.add(x)
+
+    check()
+    assert {4, 6, 8} <= sizes
 
 
 class Apart(nn.Module):
