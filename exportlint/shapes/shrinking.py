@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch.utils import _pytree as pytree
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     Recipes = Mapping[int, Recipe]
 
+FIRST = 3  # of the smallest sizes, that are all tried
+
 
 @dataclass
 class Shrinker:
-    """Makes a failing call smaller, dimension by dimension, then its contents plainer.
+    """Makes the contents of a failing call plainer, where all can be, then its sizes smaller, then each tensor plainer.
 
     Attributes:
         space: Where the calls come from.
@@ -36,7 +38,15 @@ class Shrinker:
 
     def shrink(self, recipes: Recipes) -> Recipes:
         """The smallest call that was found."""
-        recipes = self._plainer(recipes)
+        recipes = self._all_plain(recipes)
+        before = None
+        while before != recipes and self.tries > 0:
+            before = recipes
+            recipes = self._each_plain(self._small(recipes))
+        return recipes
+
+    def _small(self, recipes: Recipes) -> Recipes:
+        """All sizes as small as they can be."""
         asked = Asked(self.space.contract)
         before = None
         while before != recipes and self.tries > 0:
@@ -53,36 +63,48 @@ class Shrinker:
         return self.fails(candidate)
 
     def _smaller(self, asked: Asked, recipes: Recipes, keys: tuple[str, ...]) -> Recipes:
-        """Halve the distance to the smallest value of these variables, as long as the call fails."""
+        """The smallest values of these variables first, then half the distance, as long as the call fails."""
         values = _values(asked, recipes)
         low, high = max(asked.bounds(key)[0] for key in keys), max(values.get(key, 0) for key in keys)
-        guess = low  # the smallest first
+        smallest = low + FIRST  # a failure may come back at small sizes, such as at every multiple
         while low < high and self.tries > 0:
+            guess = low if low < smallest else (low + high) // 2
             shapes = _reshaped(asked, recipes, dict.fromkeys(keys, guess))
             candidate = {index: sized(made, shapes[index]) for index, made in recipes.items()}
             if self._try(candidate):
                 recipes, high = candidate, guess
             else:
                 low = guess + 1
-            guess = (low + high) // 2
         return recipes
 
-    def _plainer(self, recipes: Recipes) -> Recipes:
-        """All tensors plain at once, else one after the other: the layout first, then the contents."""
-        flat = pytree.tree_leaves(self.space.example)
-        tensors = [index for index, made in recipes.items() if made.kind != NUMBER]
-        kinds = {index: kinds_of(flat[index], self.space.domains.get(index))[0] for index in tensors}
-        straight: dict[int, dict[str, Any]] = {i: {"layout": "contiguous"} for i in tensors}
-        simple: dict[int, dict[str, Any]] = {i: {"kind": kinds[i], "seed": 0} for i in tensors}
-        plain = {**recipes, **{i: dataclasses.replace(recipes[i], **straight[i], **simple[i]) for i in tensors}}
-        if plain == recipes or self._try(plain):
-            return plain
-        for changes in (straight, simple):
-            for index, change in changes.items():
-                made = dataclasses.replace(recipes[index], **change)
-                if made != recipes[index] and self._try({**recipes, index: made}):
-                    recipes = {**recipes, index: made}
+    def _all_plain(self, recipes: Recipes) -> Recipes:
+        """All tensors plain at once, or as they are in the plainest layout."""
+        straight = {i: dataclasses.replace(made, layout="contiguous") for i, made in recipes.items()}
+        plainest = {i: next(self._plainer(i, made), made) for i, made in straight.items()}
+        return next((plain for plain in (plainest, straight) if plain == recipes or self._try(plain)), recipes)
+
+    def _each_plain(self, recipes: Recipes) -> Recipes:
+        """One tensor after the other: the layout first, then the contents."""
+        for index, kept in recipes.items():
+            made = dataclasses.replace(kept, layout="contiguous")
+            if made != kept and self._try({**recipes, index: made}):
+                recipes = {**recipes, index: made}
+            for plain in self._plainer(index, recipes[index]):
+                if self._try({**recipes, index: plain}):
+                    recipes = {**recipes, index: plain}
+                    break
         return recipes
+
+    def _plainer(self, index: int, made: Recipe) -> Iterator[Recipe]:
+        """The tensor with plainer contents, the plainest first."""
+        if made.kind == NUMBER:
+            return
+        like = pytree.tree_leaves(self.space.example)[index]
+        kinds = kinds_of(like, self.space.domains.get(index))
+        for kind in kinds[: kinds.index(made.kind) + 1]:
+            plain = dataclasses.replace(made, kind=kind, seed=0)
+            if plain != made:
+                yield plain
 
 
 def _values(asked: Asked, recipes: Recipes) -> dict[str, int]:

@@ -277,6 +277,32 @@ def test_a_failing_draw_is_tried_first_the_next_time(monkeypatch):
         settings.load_profile(profile)
 
 
+def two_lines(self, x):
+    if torch.compiler.is_exporting():
+        return x * 2
+    if x.shape[0] >= 5 and x.shape[1] >= 4 and x.min() < -0.001:  # at: first line
+        return x * 3
+    if x.shape[1] >= 8 and x.abs().max() > 0:  # at: second line
+        return x * 4
+    return x * 2
+
+
+def test_all_drawn_faults_shrink():
+    """One that hypothesis comes upon while it shrinks another is not left as it was found."""
+    model = type("TwoLines", (nn.Module,), {"forward": two_lines})
+    context = Context(ModelCase(model, (X,), dynamic_shapes=FREE), Settings(()), lambda _: None)
+    subject = shapes.subject_of(context, context.contract()[0], GuardLog(), inferred=False)
+    looking = search.Search(subject, 60)
+    looking._deadline = time.monotonic() + 60
+    looking._draw(search.space_of(subject), 60)
+    found = {fault.place.line: fault.trial.code for fault in subject.faults.values()}
+    assert found == {
+        marked(HERE, "first line"): found[marked(HERE, "first line")],
+        marked(HERE, "second line"): "model(torch.ones([2, 8]))",
+    }
+    assert found[marked(HERE, "first line")].startswith(("model(torch.randn([5, 4], ", "model(-torch.randn([5, 4], "))
+
+
 def test_failing_draws_are_remembered_for_their_case():
     whole = InMemoryExampleDatabase()
     one, other = OfCase(whole, "one"), OfCase(whole, "other")

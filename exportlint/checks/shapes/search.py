@@ -137,11 +137,14 @@ class Search:
                 self.notes.append(f"{words}: larger calls take too much memory, or more than two seconds")
 
     def _shrink(self, space: Space, faults: Iterable[FaultError]) -> None:
-        """Make the calls of faults smaller that hypothesis did not draw."""
-        for fault in list(faults):
-            if not fault.trial.recipes or not fault.trial.inside or self._late():
-                continue
-            Shrinker(space, functools.partial(self._again, space, fault.key)).shrink(fault.trial.recipes)
+        """Make the calls of faults smaller; hypothesis leaves some that it came upon while it shrank another."""
+        waiting = list(faults)
+        while waiting:
+            fault = waiting.pop(0)
+            before = set(self.subject.faults)
+            if fault.trial.recipes and fault.trial.inside and not self._late():
+                Shrinker(space, functools.partial(self._again, space, fault.key)).shrink(fault.trial.recipes)
+            waiting += [found for key, found in self.subject.faults.items() if key not in before]
 
     def _again(self, space: Space, key: Key, recipes: Mapping[int, Recipe]) -> bool:
         """Whether a call shows the same fault; the subject keeps the last call that does."""
@@ -153,7 +156,8 @@ class Search:
         except FaultError as fault:
             if fault.key == key:
                 return True
-            self.subject.faults = before
+            if fault.key in before or fault.guard is None:  # the line may be another way to see the same fault
+                self.subject.faults = before
         except RefusedError:
             return False
         return False
@@ -163,13 +167,15 @@ class Search:
         if examples <= 0 or not space.variables():
             return
         subject = self.subject
-        subject.known = frozenset(subject.faults)
+        before = subject.known = frozenset(subject.faults)
         for number in range(MAX_FAULTS):
             with contextlib.suppress(FaultError, Unsatisfiable):
                 self._drawing(space.drawn(), examples, number)()
             if subject.known == subject.faults.keys():
-                return  # nothing new
+                break  # nothing new
             subject.known = frozenset(subject.faults)
+        subject.known = frozenset()
+        self._shrink(space, [fault for key, fault in subject.faults.items() if key not in before])
 
     def _drawing(self, strategy: SearchStrategy[Drawn], examples: int, number: int) -> Callable[[], None]:
         """A test by hypothesis; it raises the first fault that is not a known one, with its smallest call.
