@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
 import sys
 import traceback
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from exportlint._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TRACEBACK = "EXPORTLINT_TRACEBACK"
 COMMANDS = {
@@ -18,8 +23,52 @@ COMMANDS = {
     "check": "exportlint.cli.check",
     "rule": "exportlint.cli.rule",
     "rules": "exportlint.cli.rule",
+    "inspect": "exportlint.cli.inspect",
     "config": "exportlint.cli.config",
 }
+
+CUT = 141
+"""Exit status where the reader of the output went away: that of a process which SIGPIPE ends."""
+_PRINTERS = frozenset({"click.utils", "rich.console"})
+
+
+def _open_closed_streams() -> None:
+    """Put nothing in the place of streams that the caller closed, so that no file of ours gets their numbers."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[None]:
+    """End the run where output is cut short or cannot be written, in a line at most."""
+    try:
+        yield
+    except SystemExit as end:
+        if not (isinstance(end.__context__, BrokenPipeError) and _is_of_output(end.__context__)):
+            raise
+        sys.exit(CUT)  # of which rich makes 1, as if there were findings
+    except OSError as error:
+        if not _is_of_output(error):
+            raise
+        _let_go_of_output()
+        if isinstance(error, BrokenPipeError):
+            sys.exit(CUT)
+        with contextlib.suppress(OSError):
+            click.echo(f"error: standard output: {error.strerror or error}", err=True)
+        sys.exit(2)
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether the error is one of printing."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") in _PRINTERS for frame, _ in frames)
+
+
+def _let_go_of_output() -> None:
+    """Drop what could not be written: Python would try again at its end, and tell of that."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class LazyGroup(click.Group):
@@ -36,14 +85,29 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return command
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line."""
+        _open_closed_streams()
+        with _output():
+            try:
+                return super().main(*args, **extra)
+            finally:
+                click.echo(nl=False)  # what is left is written here: at Python's end, a failure would be no status
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the options; what they print, such as a help, may be cut short."""
+        with _output():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a fault of exportlint itself is one line and status 2, not a traceback."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # names in source may not be in the terminal's character set
                 stream.reconfigure(errors="backslashreplace")
         try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            with _output():
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise  # click's own ways to end
         except KeyboardInterrupt:
             click.echo("exportlint: interrupted", err=True)
@@ -61,5 +125,5 @@ class LazyGroup(click.Group):
 def main() -> None:
     """Find out, early and with the line, what keeps a PyTorch model from being exported and run elsewhere.
 
-    Exit status: 0 clean, 1 findings, 2 usage or internal error.
+    Exit status: 0 clean, 1 findings, 2 usage or internal error, 130 interrupted, 141 nobody reads the output any more.
     """

@@ -60,11 +60,10 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
 
     try:
         status = _run(paths or (Path(),), resolver(given), **given)
-    except BrokenPipeError:
-        raise  # the reader has seen enough; click ends the run
     except OSError as error:
-        file = display_path(error.filename) if error.filename else given["output_file"] or "standard output"
-        _fail(f"{file}: {error.strerror or error}")
+        if error.filename is None:
+            raise  # standard output
+        _fail(f"{display_path(error.filename)}: {error.strerror or error}")
     except (MissingPathError, UserError) as error:
         _fail(str(error))
     sys.exit(0 if given["exit_zero"] else status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -108,7 +107,7 @@ def mend(
             continue
         files, mended = files + 1, mended + len(file.fixed.mended)
     if text is not None and asked.writes:
-        sys.stdout.buffer.write(text)
+        click.echo(text, nl=False)
     words = "fixed" if asked.writes else "would be fixed"
     click.echo(f"{counted(mended, 'finding')} {words} in {counted(files, 'file')}", err=True)
     return 2 if failed else int(not asked.writes and mended > 0)

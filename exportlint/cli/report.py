@@ -147,18 +147,20 @@ def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **
     readiness, interrupted = _run(targets, Options(**options), errors)
     from exportlint.report import terminal, write
 
-    terminal.render(readiness, Console(), verbose=verbose)
-    status = readiness.status
-    for path in output:
+    failures: dict[Path, OSError] = {}
+    for path in output:  # before anything is printed, since a reader may go away
         try:
             write(readiness, path)
-            Console().print(f"wrote {path}", markup=False, highlight=False)
         except OSError as error:
-            errors.print(
-                f"exportlint: {path} cannot be written: {error.strerror or error}", markup=False, highlight=False
-            )
-            status = 2
-    sys.exit(130 if interrupted else status)
+            failures[path] = error
+    terminal.render(readiness, Console(), verbose=verbose)
+    for path in output:
+        if path in failures:
+            words = f"exportlint: {path} cannot be written: {failures[path].strerror or failures[path]}"
+            errors.print(words, markup=False, highlight=False)
+        else:
+            Console().print(f"wrote {path}", markup=False, highlight=False)
+    sys.exit(130 if interrupted else 2 if failures else readiness.status)
 
 
 def _run(targets: tuple[str, ...], options: Options, console: Any) -> tuple[Readiness, bool]:

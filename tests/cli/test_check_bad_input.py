@@ -151,26 +151,6 @@ def test_a_file_that_changes_while_it_is_read_is_one_or_the_other(monkeypatch: p
         assert result.stderr == ""
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("name", ["full", "json"])
-def test_a_full_disk_behind_standard_output_is_one_line(name: str) -> None:
-    Path("model.py").write_text(BRANCH)
-    command = [sys.executable, "-m", "exportlint", "check", "model.py", "--output-format", name]
-    with open("/dev/full", "w") as full:  # noqa: PTH123
-        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert ran.returncode == 2
-    assert ran.stderr == "error: standard output: No space left on device\n"
-
-
-def test_a_reader_that_leaves_ends_the_run_quietly() -> None:
-    Path("model.py").write_text(BRANCH)
-    command = [sys.executable, "-m", "exportlint", "check", "model.py", "--no-cache"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    running.stdout.close()
-    assert running.stderr.read() == ""
-    assert running.wait(timeout=60) == 1
-
-
 def test_a_fault_of_the_linter_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ValueError("nobody foresaw this")
