@@ -58,10 +58,7 @@ class Values:
 
     def notes(self) -> list[str]:
         """The branches that were never taken one way."""
-        found = [
-            f"{places.display_path(place.file)}:{place.line} (always {'entered' if way else 'passed by'})"
-            for place, way in self._branches.one_way()
-        ]
+        found = [f"{places.display_path(place.file)}:{place.line} ({way})" for place, way in self._branches.one_way()]
         if not found:
             return []
         more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
