@@ -93,15 +93,14 @@ def _cell(cell: Cell) -> str:
 
 
 def _reasons(view: Overview) -> Iterator[str]:
-    """Why each check that did not plainly pass came out as it did, and the notes of those that failed."""
+    """Why each check that did not plainly pass came out as it did, and what notes say of it without being asked."""
     lines: list[str] = []
     for row in view.rows:
         for cell in row.cells:
-            if cell.reason or (cell.red and cell.notes):
+            if cell.reason or cell.told:
                 head = f"* **{escape(row.name)}**, {escape(cell.check)}: {escape(cell.word)}"
                 lines.append(f"{head}: {escape(cell.reason)}" if cell.reason else head)
-            if cell.red:
-                lines += [f"  * {escape(note)}" for note in cell.notes]
+            lines += [f"  * {escape(note)}" for note in cell.told]
     if lines:
         yield from ("## Reasons", "", *lines, "")
 

@@ -33,6 +33,9 @@ _VERDICTS = {
     "not_exercised": "predicted, not exercised by the checks",
 }
 SHORT_REASON = 24  # characters
+# Checks whose notes say how far they reached: a pass with sizes that were left out is not a plain one.
+REACH = frozenset({"shapes"})
+MOST_NOTES, MOST_OF_NOTE = 3, 240  # of one that is not red: how many notes are shown, and how long each
 _WORST_FIRST: tuple[Outcome, ...] = ("crashed", "timed_out", "errored", "failed")
 
 
@@ -46,6 +49,8 @@ class Cell:
         count: What it found, such as ``2 findings``, and for a pass how much was checked; may be empty.
         reason: Why the outcome is what it is, on one line; empty for a plain pass.
         notes: Further lines for a reader.
+        told: Those of them that are shown to who does not ask for more: all of a red check, and what a check that is
+            not says of what it left out.
         seconds: Wall-clock time that the check took.
         red: Whether it makes the run fail.
         problems: How many of its findings are errors or warnings.
@@ -58,6 +63,7 @@ class Cell:
     count: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     seconds: float = 0.0
     red: bool = False
     problems: int = 0
@@ -219,11 +225,22 @@ def _cell(check: CheckResult) -> Cell:
         count=count,
         reason=one_line(reason),
         notes=tuple(clip(note, 5000) for note in check.notes),
+        told=tuple(_told(check)),
         seconds=check.seconds,
         red=check.red,
         problems=sum(finding.counts for finding in check.findings),
         rules=tuple(dict.fromkeys(one_line(finding.rule, 40) for finding in check.findings if finding.counts)),
     )
+
+
+def _told(check: CheckResult) -> list[str]:
+    """The notes of a check that are shown without being asked for."""
+    if check.red:
+        return [clip(note, 5000) for note in check.notes]
+    if check.name not in REACH:
+        return []
+    short = [one_line(note, MOST_OF_NOTE) for note in check.notes[:MOST_NOTES]]
+    return short + [f"and {counted(len(check.notes) - MOST_NOTES, 'more note')}"] * (len(check.notes) > MOST_NOTES)
 
 
 def _count(findings: tuple[Finding, ...]) -> str:

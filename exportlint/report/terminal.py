@@ -42,7 +42,7 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
     Args:
         readiness: The run.
         console: Where to print; it decides about colours and width.
-        verbose: Also print all evidence, all places of notes, notes of passed checks, times and the environment.
+        verbose: Also print all evidence, all places of notes, all notes of passed checks, times and the environment.
     """
     view = overview(readiness)
     _cases(view, console, verbose=verbose)
@@ -132,7 +132,7 @@ def _reasons(view: Overview, console: Console, *, verbose: bool) -> None:
         told: dict[tuple[str, str, Tone, tuple[str, ...]], list[str]] = {}
         for cell in row.cells:
             reason = cell.reason if verbose or not cell.problems else ""
-            notes = cell.notes if verbose or cell.red else ()
+            notes = cell.notes if verbose else cell.told
             if reason or notes:
                 told.setdefault((reason, cell.word, cell.tone, notes), []).append(one_line(cell.check, 40))
         for (reason, word, tone, notes), checks in told.items():

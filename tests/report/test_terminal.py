@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from readiness_samples import passing, readinesses, sample
 from rich.console import Console
 
-from exportlint.findings import CHECKS, CaseResult, CheckResult
+from exportlint.findings import CHECKS, CaseResult, CheckResult, Readiness
+from exportlint.report import markdown
 from exportlint.report.terminal import render
 
 
@@ -57,6 +58,21 @@ def test_reasons_are_told_once_and_only_where_no_finding_tells_them():
     assert "torch's words" not in text
     assert "torch's words" in printed(sample(), width=100, verbose=True)
     assert "nowhere.py\n  no such file\n" in text
+
+
+@pytest.mark.parametrize("check", ["shapes", "twins"])
+def test_a_pass_says_what_it_left_out(check):
+    notes = ("x.shape[0] was drawn up to 8, not 64", f"branches: {'a.py:1, ' * 100}", "third", "fourth", "fifth")
+    results = (CheckResult(name=check, outcome="passed", reason="7 calls", notes=notes),)
+    run = Readiness(environment=sample().environment, cases=(CaseResult(name="m", target="m.py", checks=results),))
+    text = printed(run, width=400)
+    told = check == "shapes"
+    assert ("m  shapes  passed\n  x.shape[0] was drawn up to 8, not 64\n" in text) == told
+    assert ("and 2 more notes" in text) == told
+    assert "fifth" not in text
+    assert "fifth" in printed(run, width=400, verbose=True)
+    assert max(map(len, text.splitlines())) < 400
+    assert ("  * third" in markdown.render(run)) == told
 
 
 def test_notes_are_one_short_block():
