@@ -40,17 +40,48 @@ def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) ->
         dynamic_shapes: As for `torch.export.export`, in every form that it takes.
 
     Raises:
-        ValueError: When there is no call, or nothing that says what may vary.
+        ValueError: When there is no call, or nothing that says what may vary, or `dynamic_shapes` do not fit the call.
+        TypeError: When an example call or `dynamic_shapes` is of another kind.
     """
     from exportlint.shapes import contract as contracts
 
     if not calls:
         raise ValueError("a contract needs an example call")
+    first, *others = map(_call, calls)
     if dynamic_shapes is not None:
-        return contracts.declared(model, _call(calls[0]), dynamic_shapes)
-    if len(calls) == 1:
+        return contracts.declared(model, first, _fitting(model, first, dynamic_shapes))
+    if not others:
         raise ValueError("a contract needs dynamic_shapes, or a second example call of other sizes")
-    return contracts.inferred(model, *map(_call, calls))
+    if not any(contracts.same_structure(first, other) for other in others):
+        raise ValueError("no further example call has the structure of the first")
+    found = contracts.inferred(model, first, *others)
+    if not found.dynamic:
+        raise ValueError("nothing varies between the example calls, and there are no dynamic_shapes")
+    return found
+
+
+def _fitting(model: torch.nn.Module, call: Inputs, dynamic_shapes: Any) -> Any:
+    """Dynamic shapes that fit the call, those of a class of torch's own written out.
+
+    Raises:
+        ValueError: When they do not fit.
+        TypeError: When they are of another kind.
+    """
+    from collections.abc import Mapping
+
+    from exportlint.shapes.misfit import misfit
+
+    if hasattr(dynamic_shapes, "dynamic_shapes"):
+        try:
+            dynamic_shapes = dynamic_shapes.dynamic_shapes(model, *call)
+        except Exception as error:
+            raise ValueError(f"dynamic_shapes cannot be written out: {error}") from error
+    if not isinstance(dynamic_shapes, (Mapping, tuple, list)):
+        raise TypeError(f"dynamic_shapes must be a mapping, a tuple or a list, not {type(dynamic_shapes).__name__}")
+    wrong = misfit(model, call, dynamic_shapes)
+    if wrong is not None:
+        raise ValueError(f"dynamic_shapes {wrong}")
+    return dynamic_shapes
 
 
 def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:

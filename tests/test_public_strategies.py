@@ -136,6 +136,39 @@ def test_bad_contracts(calls, kind, words):
         strategies.contract(Reader(), *calls)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (
+            {"sample": {"ids": {7: BATCH}, "mask": None}},
+            r"dynamic_shapes names dimension 7 of sample\['ids'\], which has 2",
+        ),
+        ({"sample": {"idz": {0: BATCH}}}, r"dynamic_shapes names sample\['idz'\]"),
+        ({"samples": None}, "dynamic_shapes names 'samples', which is no input of the example call; there are: sample"),
+        ({"sample": {"ids": {0: Dim("n", min=5)}, "mask": None}}, "wants dimension 0 of sample.* from 5, and it has 2"),
+        ({"sample": [PART, PART]}, "dynamic_shapes gives .* for sample, which is a dict: the same nesting is needed"),
+        (ShapesCollection(), ""),
+    ],
+)
+def test_shapes_that_do_not_fit_the_call_make_no_contract(shapes, words):
+    if isinstance(shapes, ShapesCollection):
+        shapes[torch.ones(3)], words = {0: BATCH}, "dynamic_shapes cannot be written out: .* not found in args"
+    with pytest.raises(ValueError, match=words):
+        strategies.contract(Reader(), ({"ids": IDS, "mask": MASK},), dynamic_shapes=shapes)
+
+
+def test_shapes_of_another_kind_make_no_contract():
+    with pytest.raises(TypeError, match="dynamic_shapes must be a mapping, a tuple or a list, not int"):
+        strategies.contract(Reader(), ({"ids": IDS, "mask": MASK},), dynamic_shapes=5)
+
+
+def test_calls_between_which_nothing_varies_make_no_contract():
+    with pytest.raises(ValueError, match="nothing varies between the example calls"):
+        strategies.contract(Reader(), ({"ids": IDS, "mask": MASK},), ({"ids": IDS + 1, "mask": MASK},))
+    with pytest.raises(ValueError, match="no further example call has the structure of the first"):
+        strategies.contract(Reader(), ({"ids": IDS, "mask": MASK},), ({"ids": IDS},))
+
+
 def test_a_cache_of_transformers_is_drawn_as_one():
     from transformers import DynamicCache
     from transformers.integrations.executorch import register_dynamic_cache_export_support

@@ -225,7 +225,7 @@ def _leaves(model: torch.nn.Module, inputs: Inputs, specs: Any) -> Iterator[Leaf
 
 def _asked_of_number(spec: Any, example: int) -> dict[int, Ask]:
     """What is asked of a number: without a minimum it is from 2 on, as a size, or from the example on."""
-    ask = _ask(spec)
+    ask = ask_of(spec)
     if ask is None or isinstance(spec, (Mapping, list, tuple)):
         return {}
     declared = getattr(spec, "min", None)
@@ -273,10 +273,10 @@ def _asked(spec: Any, rank: int) -> dict[int, Ask]:
         items = list(enumerate(spec))
     else:
         return {}
-    return {d: ask for d, dim in items if (ask := _ask(dim)) is not None}
+    return {d: ask for d, dim in items if (ask := ask_of(dim)) is not None}
 
 
-def _ask(dim: Any) -> Ask | None:
+def ask_of(dim: Any) -> Ask | None:
     """What one dimension's specification asks; ``None`` for a static one."""
     if dim is None or isinstance(dim, int) or getattr(getattr(dim, "type", None), "name", "") == "STATIC":
         return None
@@ -293,7 +293,7 @@ def _ask(dim: Any) -> Ask | None:
 
 def _derived(dim: Any) -> Ask:
     """What is asked of a dimension such as ``2 * batch``, which torch lets be linear in its root only."""
-    root, offset = _ask(dim.root), int(dim.fn(0))
+    root, offset = ask_of(dim.root), int(dim.fn(0))
     scale = int(dim.fn(1)) - offset
     assert root is not None  # a named dimension
     maximum = None if root.maximum is None else scale * root.maximum + offset

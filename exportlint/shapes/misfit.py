@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from exportlint.shapes.contract import children, named, of_child
+from exportlint.shapes.contract import HINT_MIN, ask_of, between, children, named, of_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs
 
+WHOLE = "the same nesting is needed, with None for what is fixed"
 REWRITE = "Give dynamic_shapes the names and the nesting of the inputs of forward, and of each the dimensions it has."
 
 
@@ -53,7 +54,8 @@ def _misfits(model: torch.nn.Module, by_name: dict[str, Any], shapes: Any) -> It
             left_out = next(name for name in by_name if name not in specs)
             yield f"leaves out {left_out}: every input of the example call needs an entry, None for a fixed one"
     for name, value in by_name.items():
-        yield from _of_input(value, specs.get(name), name)
+        if name in specs:
+            yield from _of_input(value, specs[name], name)
 
 
 def _of_input(value: Any, spec: Any, words: str) -> Iterator[str]:
@@ -61,18 +63,43 @@ def _of_input(value: Any, spec: Any, words: str) -> Iterator[str]:
     import torch
 
     if isinstance(value, torch.Tensor):
-        yield from _of_tensor(value.dim(), spec, words)
+        yield from _of_tensor(tuple(value.shape), spec, words)
+        return
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        yield from _of_scalar(value, spec, words)
         return
     inner = children(value)
-    if not inner and spec and isinstance(spec, (Mapping, list, tuple)):
-        yield f"names dimensions of {words}, which is no tensor"
     if isinstance(spec, Mapping) and isinstance(value, Mapping):
         yield from (f"names {words}[{key!r}], which is no input" for key in spec if key not in value)
+        yield from (f"leaves out {words}[{key!r}]: {WHOLE}" for key in value if key not in spec)
+    elif type(value) in (dict, list, tuple) and type(spec) is not type(value):  # other classes have rules of their own
+        yield f"gives {spec!r} for {words}, which is a {type(value).__name__}: {WHOLE}"
+    elif type(value) in (list, tuple) and len(spec) != len(value):
+        yield f"gives {len(spec)} entries for {words}, which has {len(value)}: {WHOLE}"
+    elif not inner and spec and isinstance(spec, (Mapping, list, tuple)):
+        yield f"names dimensions of {words}, which is no tensor"
     for key, child, suffix in inner:
         yield from _of_input(child, of_child(spec, key), words + suffix)
 
 
-def _of_tensor(rank: int, spec: Any, words: str) -> Iterator[str]:
+def _of_scalar(value: Any, spec: Any, words: str) -> Iterator[str]:
+    """The misfits of what is said of an input that is no tensor: integers may vary, without a name."""
+    hint = getattr(getattr(spec, "type", None), "name", "")
+    if spec is None or (hint and type(value) is int) or (hint == "STATIC" and isinstance(value, bool)):
+        return
+    if isinstance(spec, (Mapping, list, tuple)) and spec:
+        yield f"names dimensions of {words}, which is no tensor"
+    elif type(value) is not int:
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        yield f"gives {spec!r} for {words}, which is {kind}: only tensors and integers can vary, None is needed"
+    elif hasattr(spec, "__name__"):
+        yield f"gives a Dim for {words}, a number: Dim.AUTO or Dim.DYNAMIC lets it vary"
+    else:
+        yield f"gives {spec!r} for {words}, a number: Dim.AUTO, Dim.DYNAMIC or None is needed"
+
+
+def _of_tensor(shape: tuple[int, ...], spec: Any, words: str) -> Iterator[str]:
+    rank = len(shape)
     if spec is None:
         return
     if isinstance(spec, Mapping):
@@ -89,3 +116,18 @@ def _of_tensor(rank: int, spec: Any, words: str) -> Iterator[str]:
             yield f"names dimension {d!r} of {words}, which has {rank}"
         elif isinstance(dim, (str, float)):
             yield f"gives {dim!r} for dimension {d} of {words}: a Dim, an int or None is needed"
+        elif dim is not None and (wish := _wish(dim, shape[d])):
+            yield f"wants dimension {d} of {words} {wish}, and it has {shape[d]}"
+
+
+def _wish(dim: Any, size: int) -> str | None:
+    """What a size of the example should be, where it is not; hints have bounds that torch does not hold it to."""
+    if isinstance(dim, int):
+        return f"to be {dim}" if dim != size else None
+    ask = ask_of(dim)
+    if ask is None or not ask.name:
+        return None
+    if (size - ask.offset) % ask.scale:
+        return f"to be {ask.name}"
+    apart = size < ask.minimum and ask.minimum > HINT_MIN  # 0 and 1 are another matter
+    return between(ask.minimum, ask.maximum) if apart or (ask.maximum or size) < size else None
