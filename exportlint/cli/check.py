@@ -107,13 +107,10 @@ def _asked_for(
 ) -> tuple[list[Prediction], list[Prediction]]:
     """The findings that are new in the sense of the options, and those of them that are shown."""
     found = list(checked.predictions)
+    if given["baseline"] is not None:  # before lines are asked for: what is on others is known, and not gone
+        found = _new_to_baseline(found, checked, excerpts, settings, given)
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])
-    if given["baseline"] is not None:
-        parts: tuple[list[Prediction], list[Prediction]] = ([], [])  # what matters, and what nobody asked for
-        for p in found:
-            parts[_is_hidden(p, settings) and not settings.of_file(p.path).fails("info")].append(p)
-        found = _new_to_baseline(parts[0], checked, excerpts, given["baseline"], given["update_baseline"]) + parts[1]
     return found, [p for p in found if not _is_hidden(p, settings)]
 
 
@@ -198,27 +195,34 @@ def _new_lines(found: list[Prediction], revision: str) -> list[Prediction]:
 
 
 def _new_to_baseline(
-    found: list[Prediction], checked: Checked, excerpts: Excerpts, file: Path, update: bool
+    found: list[Prediction], checked: Checked, excerpts: Excerpts, settings: Resolver, given: dict[str, Any]
 ) -> list[Prediction]:
     """The findings that the baseline does not know; what became of the others is told, and written where asked."""
     from exportlint.linting.baseline import Baseline, read
     from exportlint.text import counted
 
+    file, update = given["baseline"], given["update_baseline"]
+    matters: list[Prediction] = []
+    unasked: list[Prediction] = []  # advice that is neither shown nor counted
+    for p in found:
+        quiet = _is_hidden(p, settings) and not settings.of_file(p.path).fails("info")
+        (unasked if quiet else matters).append(p)
     if update and not file.exists():
         made = Baseline(file)
-        made.add(found, excerpts)
+        made.add(matters, excerpts, settings)
         made.write()
         click.echo(f"baseline: {counted(made.known.total(), 'finding')} written to {file}", err=True)
-        return []
+        return unasked
     known = read(file)
-    new, there = known.new(found, excerpts)
-    gone = known.gone(there, checked.files)
-    if update:
-        known.known -= gone
+    beside = known.compared([*matters, *unasked], checked, excerpts, settings)
+    if update and beside.gone:
+        known.known -= beside.gone
         known.write()
-    more = "" if update or not gone else " (take them out with --update-baseline)"
-    click.echo(f"baseline: {counted(there.total(), 'known finding')}, {gone.total()} gone{more}", err=True)
-    return new
+    more = "" if update or not beside.gone else " (take them out with --update-baseline)"
+    if beside.unsought:
+        more += f"; {beside.unsought} left as it is, since these settings do not look for it"
+    click.echo(f"baseline: {counted(beside.there, 'known finding')}, {beside.gone.total()} gone{more}", err=True)
+    return beside.new
 
 
 def _print(

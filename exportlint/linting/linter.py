@@ -28,11 +28,13 @@ class Checked:
         predictions: In the order of files and lines.
         unanalysed: What could not be analysed.
         files: The files that were linted.
+        partial: Those of them of which something may be missing.
     """
 
     predictions: tuple[Prediction, ...] = ()
     unanalysed: tuple[Unanalysed, ...] = ()
     files: tuple[Path, ...] = ()
+    partial: frozenset[Path] = frozenset()
 
 
 def check_paths(paths: Iterable[str | Path], **settings: Any) -> tuple[Prediction, ...]:
@@ -149,29 +151,37 @@ def selected(runs: Iterable[Linted], resolver: Resolver) -> Checked:
     Raises:
         ConfigError: When a configuration means nothing.
     """
-    selection = _Selection(resolver)
+    selection = Selection(resolver)
     found: list[Prediction] = []
     unanalysed: list[Unanalysed] = []
     files: list[Path] = []
+    partial: set[Path] = set()
     for linted in runs:
         found += [p for p in linted.predictions if p.rule.code in selection.codes(p.path)]
         unanalysed += linted.unanalysed
         files += linted.files
+        partial |= linted.partial
     return Checked(
         predictions=tuple(sorted(found, key=lambda p: p.key)),
         unanalysed=tuple(sorted(unanalysed, key=lambda u: str(u.path))),
         files=tuple(sorted(files)),
+        partial=frozenset(partial),
     )
 
 
 @dataclass(slots=True, eq=False)
-class _Selection:
+class Selection:
     """Which rules are on in which file."""
 
     resolver: Resolver
     _known: dict[Path, frozenset[str]] = field(default_factory=dict)
 
     def codes(self, path: Path) -> frozenset[str]:
+        """The codes of the rules that are on in a file.
+
+        Raises:
+            ConfigError: When a configuration means nothing.
+        """
         if path not in self._known:
             settings = self.resolver.of_file(path)
             found = settings.codes

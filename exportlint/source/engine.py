@@ -131,17 +131,26 @@ class Unanalysed:
     @property
     def words(self) -> str:
         """All of it in one line, without the file."""
-        what = {"": "the file", "build": "the model of build()"}.get(self.name, f"class {self.name}")
+        name = self.name if self.name.startswith("the ") else f"class {self.name}"
+        what = {"": "the file", "build": "the model of build()"}.get(self.name, name)
         return f"{what} was not analysed: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """What linting gave: predictions in the order of files and lines, what could not be analysed, and the files."""
+    """What linting gave.
+
+    Attributes:
+        predictions: In the order of files and lines.
+        unanalysed: What could not be analysed.
+        files: The files that were linted.
+        partial: Those of them of which something may be missing: code that says something of them was not analysed.
+    """
 
     predictions: tuple[Prediction, ...]
     unanalysed: tuple[Unanalysed, ...]
     files: tuple[Path, ...] = ()
+    partial: frozenset[Path] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +222,7 @@ class _Run:
     following: dict[Path, list[str]] = field(default_factory=dict)
     units: Units = field(init=False)
     unanalysed: list[Unanalysed] = field(default_factory=list)
+    partial: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Find out which files are run, and run them."""
@@ -234,12 +244,15 @@ class _Run:
         self.units.keep()
         if self.callers.learnt:
             self.units.cache.write(_OUTLINES, still_there(self.callers.outlines))
-        return Linted(tuple(sorted(found, key=lambda p: p.key)), tuple(self.unanalysed), self.named)
+        found.sort(key=lambda p: p.key)
+        return Linted(tuple(found), tuple(self.unanalysed), self.named, frozenset(self.partial))
 
     def file(self, path: Path) -> list[Prediction]:
         """What one file predicts, and what the files that call into it predict of it."""
         real = self.real[path]
         own = self.units.of(real)
+        if own.error is not None or path in self.elsewhere:
+            self.partial.add(path)
         if own.error is not None:
             return [self._unreadable(path, *own.error)]
         self.unanalysed += [Unanalysed(path, name, reason) for name, reason in own.left_out]
@@ -252,6 +265,8 @@ class _Run:
             unit = self.units.of(caller)
             merge(unit.found.get(real, ()), heard)
             whole = whole and not unit.left_out
+        if not whole:
+            self.partial.add(path)
         there = self._comments(path) if heard or own.marked else ()
         found = [p for each in heard.values() if (p := self._prediction(path, each)) is not None]
         told = [

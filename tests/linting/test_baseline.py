@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,7 +51,7 @@ def test_one_more_of_the_same_is_new_and_so_is_a_changed_line(run) -> None:
     run("--update-baseline", a=ONE)
     more = run(a=TWO)
     assert more.exit_code == 1
-    assert more.stdout.endswith("1 file checked, 1 error\n")
+    assert "1 file checked, 1 error\n" in more.stdout
     changed = run(a=ONE.replace("x.sum() > 0", "x.sum() > 1"))
     assert changed.exit_code == 1
     assert changed.stderr == "baseline: 0 known findings, 1 gone (take them out with --update-baseline)\n"
@@ -118,3 +119,79 @@ def test_advice_that_is_not_shown_is_not_known(run, tmp_path: Path) -> None:
     (tmp_path / "known.json").unlink()
     assert run("--update-baseline", "--fail-level", "info").stderr == "baseline: 1 finding written to known.json\n"
     assert run("--fail-level", "info").exit_code == 0
+
+
+def test_lines_that_are_not_new_are_not_gone(run, tmp_path: Path) -> None:
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+        if words[0] == "add":
+            (tmp_path / "a.py").write_text(TWO)
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+    run("--update-baseline")
+    result = run("--update-baseline", "--diff-base", "HEAD")
+    assert (result.exit_code, result.stderr) == (0, "baseline: 2 known findings, 0 gone\n")
+    assert known(tmp_path) == {"a.py": 2}
+    (tmp_path / "known.json").write_text('{"version": 1, "findings": []}')
+    assert run("--diff-base", "HEAD").stdout == "2 files checked, no findings\n".replace("2 files", "1 file")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--ignore", "EXP202"),
+        ("--select", "EXP1"),
+        ("--mode", "compile"),
+        ("--isolated",),
+        ("--config", "other.toml"),
+    ],
+)
+def test_what_narrower_settings_do_not_look_for_is_not_gone(run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "exportlint.toml").write_text('entry-points = ["a.Net.encode"]\n')
+    (tmp_path / "other.toml").write_text('per-file-ignores = {"a.py" = ["EXP2"]}\n')
+    encode = example("def encode(self, x: torch.Tensor):\n    return x + torch.arange(4)")
+    assert run("--update-baseline", a=encode).stderr == "baseline: 1 finding written to known.json\n"
+    before = (tmp_path / "known.json").read_bytes()
+    for update in ((), ("--update-baseline",)):
+        result = run(*options, *update)
+        assert result.exit_code == 0
+        assert result.stderr.endswith("0 gone; 1 left as it is, since these settings do not look for it\n")
+    assert (tmp_path / "known.json").read_bytes() == before
+
+
+def test_what_another_torch_no_longer_does_is_not_gone(run, tmp_path: Path) -> None:
+    power = example("def forward(self, x):\n    return pow(x, 2)")
+    run("--update-baseline", "--mode", "compile", a=power)
+    result = run("--update-baseline", "--mode", "compile", "--torch-version", "2.14")
+    assert result.stderr.endswith("0 gone; 1 left as it is, since these settings do not look for it\n")
+    assert known(tmp_path) == {"a.py": 1}
+
+
+def test_more_modes_see_all_that_fewer_see(run, tmp_path: Path) -> None:
+    run("--update-baseline", a=ONE)
+    result = run("--update-baseline", "--mode", "compile", "--mode", "export", a=CLEAN)
+    assert result.stderr == "baseline: 0 known findings, 1 gone\n"
+    assert known(tmp_path) == {}
+
+
+def test_what_is_in_code_that_was_not_analysed_is_not_gone(run, tmp_path: Path) -> None:
+    run("--update-baseline", a=ONE, b=ONE)
+    broken = run("--update-baseline", "--ignore", "EXP001", a="x = (\n")
+    assert broken.stderr.endswith(
+        "baseline: 1 known finding, 0 gone; 1 left as it is, since these settings do not look for it\n"
+    )
+    assert known(tmp_path) == {"a.py": 1, "b.py": 1}
+
+
+def test_advice_that_is_known_and_hidden_is_not_gone(run, tmp_path: Path) -> None:
+    counter = example("def forward(self, x):\n    self.calls += 1\n    return x * 2", init="self.calls = 0")
+    run("--update-baseline", "--show-info", a=counter)
+    hidden = run("--update-baseline")
+    assert (hidden.stdout, hidden.stderr) == ("1 file checked, no findings\n", "baseline: 1 known finding, 0 gone\n")
+    assert known(tmp_path) == {"a.py": 1}
+
+
+def test_a_baseline_without_settings_is_read(run, tmp_path: Path) -> None:
+    run("--update-baseline", a=ONE)
+    held = json.loads((tmp_path / "known.json").read_text())
+    (tmp_path / "known.json").write_text(json.dumps({"version": 1, "findings": held["findings"]}))
+    assert run().stderr == "baseline: 1 known finding, 0 gone\n"
+    assert run("--update-baseline", a=CLEAN).stderr == "baseline: 0 known findings, 1 gone\n"
