@@ -24,11 +24,14 @@ def rule(name: str) -> None:
     """Explain a rule, given by its code or its name."""
     from exportlint.rules import catalogue
     from exportlint.rules.pages import page
+    from exportlint.rules.spelling import nearest
 
     wanted = name.strip().lower()
     found = next((r for r in catalogue().values() if wanted in (r.code.lower(), r.name)), None)
     if found is None:
-        click.echo(f"error: {name}: no such rule; exportlint rules lists them all", err=True)
+        near = nearest(wanted)
+        hint = f"did you mean {near!r}?" if near else "exportlint rules lists them all"
+        click.echo(f"error: {name}: no such rule; {hint}", err=True)
         sys.exit(2)
     click.echo(page(found).rstrip("\n"))
 

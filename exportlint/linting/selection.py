@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.config import UserError
 from exportlint.rules import catalogue, families
+from exportlint.rules.spelling import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,8 +124,5 @@ def _names() -> frozenset[str]:
 
 
 def _hint(word: str) -> str:
-    import difflib
-
-    spellings = {s.lower(): s for s in (EVERY, *catalogue(), *(r.name for r in catalogue().values()), *families())}
-    near = difflib.get_close_matches(word.lower(), spellings, 1, 0.5)
-    return f"; did you mean {spellings[near[0]]!r}?" if near else "; exportlint rules lists them all"
+    near = nearest(word, (EVERY, *families()))
+    return f"; did you mean {near!r}?" if near else "; exportlint rules lists them all"

@@ -41,6 +41,12 @@ def test_an_unknown_rule_is_one_clear_line() -> None:
     assert result.output == "error: EXP999: no such rule; exportlint rules lists them all\n"
 
 
+@pytest.mark.parametrize(("name", "meant"), [("EXP1O1", "EXP101"), ("Branch-On-Tenser", "branch-on-tensor")])
+def test_a_misspelt_rule_gets_a_suggestion(name: str, meant: str) -> None:
+    result = CliRunner().invoke(rule, [name])
+    assert (result.exit_code, result.output) == (2, f"error: {name}: no such rule; did you mean {meant!r}?\n")
+
+
 def test_fixed_is_shown_only_where_it_is_not_the_good_example() -> None:
     same, other = (CliRunner().invoke(rule, [code]).output for code in ("EXP603", "EXP201"))
     assert "## Fixed" not in same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def run(*options: str) -> Result:
 
 
 def places(result: Result) -> list[str]:
-    return [line.partition(": ")[0].rpartition(":")[0] for line in result.stdout.splitlines()[:-1]]
+    found = (line.partition(": ")[0] for line in result.stdout.splitlines())
+    return [place.rpartition(":")[0] for place in found if re.search(r":\d+:\d+$", place)]
 
 
 def test_only_findings_on_new_lines_are_left(repository: Path) -> None:

@@ -43,7 +43,11 @@ def test_families_hold_every_rule_once() -> None:
         ("al", "did you mean 'ALL'?"),
         ("zzz", "exportlint rules lists them all"),
         ("", "exportlint rules lists them all"),
-        ("EX", "did you mean"),
+        ("EX", "exportlint rules lists them all"),
+        ("EXP99", "exportlint rules lists them all"),
+        ("EXPP", "exportlint rules lists them all"),
+        ("EPX101", "did you mean 'EXP101'?"),
+        ("EXP1011", "did you mean 'EXP101'?"),
     ],
 )
 def test_what_means_nothing_gets_a_hint(selector: str, hint: str) -> None:
