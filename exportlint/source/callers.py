@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from exportlint.source import layout
 from exportlint.source.cache import Contents
 from exportlint.source.files import UnreadableError, content, decoded
 
@@ -39,6 +40,7 @@ _GENERATED = re.compile(
 _HEAD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*")
 _MODEL = re.compile(r"^[ \t]+(?:async )?def forward\b|^def build\b", re.MULTILINE)
 _DERIVES = re.compile(r"^[ \t]*class[ \t]+\w+[ \t]*\(", re.MULTILINE)
+_APART = "?"  # the name of files that others do not import
 _STEPS = 3  # imports between a model and a helper that it is followed through
 _FOLLOWED = 32  # callers of one file that are run for it
 
@@ -64,6 +66,7 @@ class Outline(msgspec.Struct, array_like=True, gc=False):
         heir: Whether it has none, and classes that may inherit one.
         code: Whether it defines functions or classes.
         sources: The files that it says it was generated from.
+        cases: Whether it may declare model cases, of models that lie elsewhere.
     """
 
     digest: str
@@ -75,6 +78,7 @@ class Outline(msgspec.Struct, array_like=True, gc=False):
     heir: bool = False
     code: bool = False
     sources: list[str] = []
+    cases: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +127,10 @@ class Callers:
         for path in sorted(map(str, paths)):
             dotted = path.removeprefix(f"{root}{os.sep}").removesuffix(".py").replace(os.sep, ".")
             found[path] = self._outline(path, "" if dotted == "__init__" else dotted.removesuffix(".__init__"))
+        for path in sorted(map(str, layout.declaring(root))):
+            outline = self._outline(path, _APART)
+            if outline.cases:
+                found.setdefault(path, outline)
         return _Graph(found)
 
     def _outline(self, path: str, name: str) -> Outline:
@@ -143,7 +151,7 @@ class _Graph:
     _bound: dict[str, dict[str, list[Import]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.files = {outline.name: path for path, outline in self.outlines.items()}
+        self.files = {outline.name: path for path, outline in self.outlines.items() if outline.name != _APART}
 
     def callers(self, path: str) -> list[str]:
         """Files with models that lead into a file, the nearest first; not through other models, which speak for it."""
@@ -254,7 +262,8 @@ def _outline(data: bytes, digest: str, name: str, own: str) -> Outline:
     except UnreadableError:
         return Outline(digest, name)
     defined = _DEFINES.findall(text)
-    model = _MODEL.search(text) is not None
+    cases = layout.may_declare(text)
+    model = cases or _MODEL.search(text) is not None
     imports = list(_imports(text, name if is_package else name.rpartition(".")[0]))
     used = (_used(imports, text) if defined else []) if is_package else None
     return Outline(
@@ -267,6 +276,7 @@ def _outline(data: bytes, digest: str, name: str, own: str) -> Outline:
         not model and _DERIVES.search(text) is not None,
         bool(defined),
         _sources(text, own),
+        cases,
     )
 
 

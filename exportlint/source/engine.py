@@ -115,7 +115,7 @@ class Unanalysed:
 
     Attributes:
         path: The file, as it was given or found.
-        name: The class; empty for the whole file.
+        name: The class, or words for code that is in none; empty for the whole file.
         reason: Why, in one line.
     """
 
@@ -131,7 +131,7 @@ class Unanalysed:
     @property
     def words(self) -> str:
         """All of it in one line, without the file."""
-        name = self.name if self.name.startswith("the ") else f"class {self.name}"
+        name = self.name if " " in self.name else f"class {self.name}"
         what = {"": "the file", "build": "the model of build()"}.get(self.name, name)
         return f"{what} was not analysed: {self.reason}"
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source.calls import annotated
-from exportlint.source.events import Given
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
 from exportlint.source.parameters import Arguments, default
-from exportlint.source.sites import Site
 from exportlint.source.state import Frame, State
 from exportlint.source.tree import FunctionNode, children, descendants, given, is_none, keyword_only, parameters
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
     Closure,
-    Const,
-    Dict,
     External,
     Function,
     Instance,
-    Sequence,
-    Size,
     Static,
     Tensor,
     TorchModule,
@@ -41,108 +34,13 @@ if TYPE_CHECKING:
     from exportlint.source.tree import Parameter
 
 _PYTHON = frozenset({*dir(list), *dir(dict), *dir(str), *dir(int), *dir(float), *dir(set)})
-_ANY_SIZE = (External("torch.export.Dim.DYNAMIC"), External("torch.export.Dim.AUTO"))
 _TENSOR_ONLY = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 
 
-def run_case(it: Interpreter, module: ModuleIndex) -> None:
-    """Run the model that the file's own ``build()`` makes, on what its ``inputs()`` are."""
-    model, state = call_function(it, module, "build")
-    first, _ = call_function(it, module, "inputs")
-    if not isinstance(model, Instance) or state is None or not isinstance(first, Sequence) or first.items is None:
-        return
-    second, _ = call_function(it, module, "inputs2")
-    keywords, _ = call_function(it, module, "kwargs")
-    others = second.items if isinstance(second, Sequence) and second.items is not None else ()
-    wanted = _wanted(it, module, state)
-    positional = tuple(
-        as_input(it, value, others[i] if i < len(others) else None, wanted[i] if i < len(wanted) else None)
-        for i, value in enumerate(first.items)
-    )
-    named = keywords.items if isinstance(keywords, Dict) else ()
-    _tell_given(it, model, positional)
-    it.of_case = True
-    try:
-        run(it, model, Arguments(positional, {str(k): as_input(it, v, None, None) for k, v in named}))
-    finally:
-        it.of_case = False
-
-
-def _tell_given(it: Interpreter, model: Instance, positional: tuple[Value, ...]) -> None:
-    function = it.forward(model)
-    if function is not None:
-        node, module = _written(function)
-        taken = list(parameters(node))[function.owner is not None :]
-        for parameter, value in zip(taken, positional, strict=False):
-            it.emit(Given(Site(module.source, parameter.node), value))
-
-
-def _written(function: Function) -> tuple[FunctionNode | ast.Lambda, ModuleIndex]:
+def written(function: Function) -> tuple[FunctionNode | ast.Lambda, ModuleIndex]:
     """The function as it is written, without what its decorators put around it, and the file that holds it."""
     entry = function.entry
     return (entry.node, entry.module) if entry is not None else (function.node, function.closure.module)
-
-
-def call_function(it: Interpreter, module: ModuleIndex, name: str) -> tuple[Value, State | None]:
-    """The result of a function of the file without arguments, as one path through it knows it."""
-    entry = module.functions.get(name)
-    function = it.function(entry) if entry is not None else UNKNOWN
-    if not isinstance(function, Function):
-        return UNKNOWN, None
-    state = State(Frame(module))
-    it.silent += 1
-    try:
-        return it.invoke(function, Arguments(), state), state
-    finally:
-        it.silent -= 1
-
-
-def _wanted(it: Interpreter, module: ModuleIndex, state: State) -> list[Value]:
-    if "DYNAMIC_SHAPES" not in module.assigned:
-        return []
-    shapes = it.global_value(module, "DYNAMIC_SHAPES", state)
-    if isinstance(shapes, Dict):
-        return [value for _, value in shapes.items]
-    return list(shapes.items or ()) if isinstance(shapes, Sequence) else []
-
-
-def as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value | None) -> Value:
-    """An example input as `forward` sees it; which dimensions vary follows from a second example or from a request."""
-    if isinstance(value, Sequence) and value.items is not None:
-        others = other.items if isinstance(other, Sequence) and other.items is not None else ()
-        items = tuple(as_input(it, v, others[i] if i < len(others) else None, None) for i, v in enumerate(value.items))
-        return replace(value, items=items, kept="")
-    if isinstance(value, Instance):
-        known = it.attributes[value.key]
-        known.update({name: as_input(it, v, None, None) for name, v in known.items()})
-        return value
-    if isinstance(value, Dict):
-        return Dict(tuple((k, as_input(it, v, None, None)) for k, v in value.items), value.element)
-    if not isinstance(value, Tensor):
-        return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else value
-    dims = None
-    if value.dims is not None:
-        dims = tuple(_dim(i, d, len(value.dims), other, wanted) for i, d in enumerate(value.dims))
-    return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean, real=value.real)
-
-
-def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None) -> Value:
-    example = _example(size)
-    others = other.dims or () if isinstance(other, Tensor) else ()
-    second = _example(others[i]) if len(others) == rank else None
-    dynamic: bool | None = None
-    unbounded = True
-    if isinstance(wanted, Dict):
-        asked = [value for key, value in wanted.items if key == i and value != NONE]
-        dynamic = bool(asked)
-        unbounded = all(value in _ANY_SIZE for value in asked)  # a named Dim may have bounds, or be a multiple
-    elif second is not None and example is not None:
-        dynamic = second != example
-    return Size(dynamic, i, rank, example, second, unbounded=unbounded, steps=())
-
-
-def _example(size: Value) -> int | None:
-    return size.value if isinstance(size, Const) and isinstance(size.value, int) else None
 
 
 def run_class(it: Interpreter, cls: ClassEntry) -> None:
@@ -181,7 +79,7 @@ def run_entry(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> 
 
 
 def _given(it: Interpreter, function: Function, cls: ClassEntry | None) -> Arguments:
-    node, module = _written(function)
+    node, module = written(function)
     if isinstance(node, ast.Lambda):
         return Arguments(open=True)
     state = State(Frame(module, cls, function.owner))
@@ -280,7 +178,7 @@ def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, callee: Val
         callee = (it.forward(callee) if callee.module else None) or UNKNOWN
     if not isinstance(callee, Function):
         return False
-    function, module = _written(callee)
+    function, module = written(callee)
     if isinstance(function, ast.Lambda):
         return False
     names: list[str | int | None] = [*range(len(node.args)), *(keyword.arg for keyword in node.keywords)]

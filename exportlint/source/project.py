@@ -1,7 +1,7 @@
 """The project around a file: which name means what, across files, and which classes are modules.
 
 Only files of the file's own package, and files beside it, are followed: what happens to be installed where the linter
-runs changes no finding.
+runs changes no finding. A file that declares model cases, such as one of tests, sees the packages of its repository.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import re
 import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exportlint.source import layout
 from exportlint.source.facts import facts
 from exportlint.source.files import UnreadableError
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex, index
@@ -160,10 +162,12 @@ class Project:
         head = dotted.partition(".")[0]
         if not dotted or head in _FRAMEWORK:
             return None
-        if near.package and head != near.package.partition(".")[0]:
-            return None
-        base = f"{self._root(near)}{os.sep}{dotted.replace('.', os.sep)}"
-        return self._remembered(("find", base), None, lambda: self._found(base))  # type: ignore[no-any-return]
+        own = self._root(near)
+        roots = [own] if not near.package or head == near.package.partition(".")[0] else []
+        roots += [root for root in self._further_roots(near) if root not in roots]
+        bases = (f"{root}{os.sep}{dotted.replace('.', os.sep)}" for root in roots)
+        found = (self._remembered(("find", base), None, partial(self._found, base)) for base in bases)
+        return next((each for each in found if each is not None), None)
 
     def _found(self, base: str) -> ModuleIndex | None:
         for candidate in (f"{base}{os.sep}__init__.py", f"{base}.py"):
@@ -180,6 +184,16 @@ class Project:
             above = near.package.count(".") + 1 if near.package else 0
             self._roots[id(near)] = str(near.source.path.parents[above])
         return self._roots[id(near)]
+
+    def _further_roots(self, near: ModuleIndex) -> tuple[str, ...]:
+        """The folders in which a file that declares model cases finds packages besides its own."""
+
+        def find() -> tuple[str, ...]:
+            if not layout.may_declare(near.source.text):
+                return ()
+            return tuple(layout.roots(Path(self._root(near)), self._is_file))
+
+        return self._remembered(("roots", id(near)), (), find)  # type: ignore[no-any-return]
 
     def resolve(self, module: ModuleIndex, name: str) -> Target | None:
         """What a dotted name means in a module; ``None`` for a name that nothing binds."""

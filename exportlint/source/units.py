@@ -14,10 +14,11 @@ import msgspec
 
 from exportlint.fixes.edits import Fix  # noqa: TC001 - msgspec asks for it
 from exportlint.rules import catalogue
-from exportlint.source import at_hand, entries
+from exportlint.source import at_hand, cases, entries
 from exportlint.source.events import Called
 from exportlint.source.files import TOO_DEEP, InaccessibleError, TooDeepError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
+from exportlint.source.layout import may_declare
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
 from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
@@ -157,12 +158,12 @@ class Analyst:
         return unit
 
     def _run_all(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
-        """Run the model case of a file, then each of its module classes that was not entered yet."""
+        """Run the model cases of a file, then each of its module classes that was not entered yet."""
         listener = _Listener(self.rules, self.seconds)
         it = Interpreter(self.project, lambda event: listener.hear(event, it))
         runs = _Runs(it, listener, heard)
-        if "build" in module.functions and "inputs" in module.functions:
-            runs.add("build", lambda: entries.run_case(it, module))
+        for name, run in cases.runs(it, module):
+            runs.add(name, run)
         for cls in module.all_classes:
             if cls not in it.entered and self.project.is_module(cls):
                 runs.add(cls.name, lambda cls=cls: entries.run_class(it, cls), cls)  # type: ignore[misc]
@@ -176,8 +177,8 @@ Places = dict[str, dict[tuple[str, str, Range], Heard]]
 
 
 def may_hold_modules(text: str) -> bool:
-    """Whether a file can hold a module class: the textual prefilter."""
-    return "class " in text and ("forward" in text or "torch" in text or "import" in text)
+    """Whether a file can hold a module class, or a model case of one elsewhere: the textual prefilter."""
+    return ("class " in text and ("forward" in text or "torch" in text or "import" in text)) or may_declare(text)
 
 
 def merge(heard: Iterable[Heard], known: dict[tuple[str, str, Range], Heard]) -> None:
