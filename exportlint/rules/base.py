@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from exportlint.source.events import Event
     from exportlint.source.sites import Site
 
-Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "check", "run"]
+Proof = Literal["capture", "second device", "second call", "surroundings", "reload", "build", "check", "run"]
 Stage = Literal["stable", "preview"]
+Reach = Literal["capture", "program"]
 
 
 def outcomes(*, export: Result, strict: Result, compiled: Result) -> Outcomes:
@@ -38,6 +39,8 @@ class Match:
         rewrite: The rewrite in the user's own names; the rule's where empty.
         guess: Whether it rests on a guess at which dimensions vary, so that it is advice unless a model case runs it.
         fix: What `exportlint check --fix` writes instead.
+        made: Where something was made that may only reach `site` by calls: then the place is the call that hands it
+            on, in the function that made it.
     """
 
     site: Site
@@ -46,6 +49,7 @@ class Match:
     rewrite: str = ""
     guess: bool = False
     fix: Fix | None = None
+    made: Site | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +120,15 @@ class Rule:
         bad: An example in which the rule holds.
         good: A portable example close to it.
         fixed: The bad example rewritten.
-        proof: How the suite sees what the outcomes claim: ``check`` runs the first of `observed_by` on the example.
+        proof: How the suite sees what the outcomes claim: ``check`` runs the first of `observed_by` on the example,
+            ``build`` its ``build()``, which saves and loads.
         near: Pairs of near misses.
         variants: Forms that end otherwise, by name.
         advice: Whether a finding is of severity ``info``: nothing fails, but it may not be meant.
         fixed_differs: Why the fixed example computes something else than the bad one, where it is meant to.
         observed_by: The checks that would see the hazard.
         stage: ``stable`` rules are on by default.
+        reach: Where the rule holds: in code that is captured, or in the program around it, which saves and loads.
         events: The kinds of events that `match` wants.
         match: Yields a `Match` for each place where the rule holds; ``None`` where only a check can observe it.
     """
@@ -143,6 +149,7 @@ class Rule:
     fixed_differs: str = ""
     observed_by: tuple[Observer, ...] = ()
     stage: Stage = "stable"
+    reach: Reach = "capture"
     events: tuple[type[Event], ...] = ()
     match: Callable[[Any], Iterable[Match]] | None = None
 

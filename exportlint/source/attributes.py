@@ -9,6 +9,7 @@ from exportlint.source import tensors
 from exportlint.source.events import Changed
 from exportlint.source.parameters import Arguments
 from exportlint.source.project import canonical
+from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -20,6 +21,7 @@ from exportlint.source.values import (
     External,
     Function,
     Instance,
+    Loaded,
     Method,
     Module,
     Sequence,
@@ -89,6 +91,8 @@ def _of_device(it: Interpreter, base: Device, name: str, state: State) -> Value:
 def _of_torch_module(it: Interpreter, base: TorchModule, name: str, state: State) -> Value:
     if name in ("weight", "bias", "in_proj_weight", "in_proj_bias", "running_mean", "running_var"):
         return Tensor("follows", kept="parameter")
+    if name == "module" and is_parallel(base) and base.parts:
+        return base.parts[0]
     return Const(False) if name == "training" else Method(base, name)
 
 
@@ -246,6 +250,7 @@ _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     Array: _of_array,
     Sequence: _method,
     Dict: _method,
+    Loaded: _method,
     Shape: _method,
     Const: _method,
     Static: _method,

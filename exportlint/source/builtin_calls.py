@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.source import attributes
 from exportlint.source.events import Asked, Changed, Converted, Identified, Iterated
+from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
     NONE,
     SIZE_TEXT,
@@ -15,6 +16,7 @@ from exportlint.source.values import (
     Array,
     Const,
     Dict,
+    External,
     Instance,
     Method,
     Number,
@@ -22,6 +24,7 @@ from exportlint.source.values import (
     Setting,
     Shape,
     Size,
+    StateDict,
     Static,
     Tensor,
     TorchModule,
@@ -176,11 +179,18 @@ def _arithmetic(it: Interpreter, node: ast.Call, name: str, given: Arguments, st
 
 
 def _isinstance(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
+    wanted = given.get(1)
+    classes = (wanted.items or ()) if isinstance(wanted, Sequence) else (wanted,)
+    owner = given.get(0)
+    if is_parallel(owner) and External(owner.name) in classes:  # type: ignore[union-attr]
+        return Const(True)
     return Static("bool")
 
 
 def _hasattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
+    if is_parallel(owner) and attribute == Const("module"):
+        return Const(True)
     if isinstance(owner, Instance) and isinstance(attribute, Const) and isinstance(attribute.value, str):
         it.read((owner.key, attribute.value), UNKNOWN, state)
     return Static("bool")
@@ -347,7 +357,7 @@ def object_method(it: Interpreter, node: ast.Call, owner: Instance, name: str, g
         return owner
     if name in ("parameters", "buffers"):
         return Sequence(None, Tensor("follows", kept="parameter"), "iterator")
-    return UNKNOWN
+    return StateDict(owner) if name == "state_dict" else UNKNOWN
 
 
 def _registered(how: str, value: Value | None) -> Value:

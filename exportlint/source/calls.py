@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import builtin_calls, tensors
+from exportlint.source import builtin_calls, saved, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
@@ -25,17 +25,20 @@ from exportlint.source.values import (
     External,
     Function,
     Instance,
+    Loaded,
     Method,
     Number,
     Sequence,
     Shape,
     Size,
+    StateDict,
     Static,
     Super,
     Tensor,
     TorchModule,
     Truth,
     Union,
+    Unknown,
     Value,
     is_tensor,
     join,
@@ -101,6 +104,8 @@ def call(it: Interpreter, node: ast.Call, state: State) -> Value:
         return Super(cls, owner) if cls is not None and owner is not None else UNKNOWN
     callee = it.expression(node.func, state)
     given = arguments(it, node, state)
+    if isinstance(callee, Unknown) and isinstance(node.func, ast.Attribute) and node.func.attr == "load_state_dict":
+        _called(it, node, ".load_state_dict", None, given, UNKNOWN, state)
     results = tuple(apply(it, node, option, given, state) for option in options(callee) if option != NONE)
     return join_all(results) if results else UNKNOWN
 
@@ -208,7 +213,9 @@ def _called(
     it: Interpreter, node: ast.AST, name: str, receiver: Value | None, given: Arguments, result: Value, state: State
 ) -> None:
     it.calling = state
-    it.emit(Called(it.site(node, state), name, receiver, given.positional, given.keywords, result))
+    it.emit(
+        Called(it.site(node, state), name, receiver, given.positional, given.keywords, result, node is not it.statement)
+    )
 
 
 def _external(it: Interpreter, node: ast.Call, callee: External, given: Arguments, state: State) -> Value:
@@ -223,11 +230,11 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         said = PREDICATES[name]
         return Static("bool") if said is None else Const(said)
     space, _, short = name.rpartition(".")
-    if name in facts().modules:
-        return TorchModule(name, _registered(name, _parts(given)))
-    known = _elsewhere(it, node, name, given, state)
+    known = (saved.made if space.startswith("torch") else _elsewhere)(it, node, name, given, state)
     if known is not None:
         return known
+    if name in facts().modules:
+        return TorchModule(name, _registered(name, _parts(given)))
     handler = {"builtins": builtin_calls.call, "math": _math}.get(space)
     if handler is not None:
         return handler(it, node, short, given, state)
@@ -368,7 +375,7 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
         result = builtin_calls.container_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, TorchModule):
         result = _module_method(receiver, callee.name)
-    elif isinstance(receiver, Array):
+    elif isinstance(receiver, Array) or (isinstance(receiver, Loaded) and callee.name in saved.PARTS):
         result = receiver
     elif isinstance(receiver, Class) and callee.name == "apply":
         result = _applied(it, receiver, given, state)
@@ -400,6 +407,8 @@ def _in_place(it: Interpreter, node: ast.Call, receiver: Tensor, result: Tensor,
 def _module_method(receiver: TorchModule, name: str) -> Value:
     if name in ("eval", "train", "to", "float", "half", "requires_grad_", "double", "cuda", "cpu", "bfloat16"):
         return receiver
+    if name == "state_dict":
+        return StateDict(receiver)
     if name in ("values", "children", "modules", "__iter__"):
         return Sequence(None, join_all(receiver.parts), "iterator")
     if name == "items":

@@ -23,6 +23,9 @@ Place = tuple[int, int]
 """Where a statement begins, decorators apart: its line, and the offset in it."""
 
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Extent:
     """The lines of a statement, both included, counted from 1, and where it begins among them."""
@@ -108,6 +111,12 @@ class ModuleIndex:
         if not self._statements:
             self._statements = {_place(s): _as_function(s) for s in _all(_parsed(self.source.text).body)}
         return self._statements
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The trees of the statements that run when the file does, definitions and imports apart."""
+        tree = _parsed(self.source.text)
+        return [s for s in tree.body if not isinstance(s, (*_DEFINITIONS, ast.Import, ast.ImportFrom))]
 
     @property
     def held(self) -> int:

@@ -73,6 +73,7 @@ class Interpreter:
         optional: Inside of how many parts of a line that nothing says are evaluated, such as what follows an ``and``.
         at_hand: At each call that makes a tensor on a device of its own, the tensors that follow the inputs.
         calling: The state in which a call is told.
+        statement: The expression that is a statement, so that its value is dropped.
     """
 
     project: Project
@@ -100,6 +101,7 @@ class Interpreter:
     of_case: bool = False
     at_hand: dict[ast.AST, AtHand] = field(default_factory=dict)
     calling: State | None = None
+    statement: ast.AST | None = None
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""

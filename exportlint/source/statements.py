@@ -257,6 +257,7 @@ def _augmented(it: Interpreter, node: ast.AugAssign, state: State) -> None:
 
 
 def _expression(it: Interpreter, node: ast.Expr, state: State) -> None:
+    it.statement = node.value
     it.expression(node.value, state)
 
 

@@ -19,6 +19,7 @@ from exportlint.source.values import (
     Const,
     Dict,
     External,
+    Loaded,
     Number,
     Sequence,
     Setting,
@@ -81,7 +82,7 @@ def _item(base: Value, indices: tuple[Value, ...]) -> Value:
     reader = _READERS.get(type(base))
     if reader is not None:
         return reader(base, indices)
-    return base if isinstance(base, (Array, Class, External, Setting)) else UNKNOWN
+    return base if isinstance(base, (Array, Class, External, Loaded, Setting)) else UNKNOWN
 
 
 def _of_dict(base: Dict, indices: tuple[Value, ...]) -> Value:

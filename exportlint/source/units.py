@@ -14,26 +14,29 @@ import msgspec
 
 from exportlint.fixes.edits import Fix  # noqa: TC001 - msgspec asks for it
 from exportlint.rules import catalogue
-from exportlint.source import at_hand, cases, entries
+from exportlint.source import at_hand, cases, entries, programs
 from exportlint.source.events import Called
 from exportlint.source.files import TOO_DEEP, InaccessibleError, TooDeepError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.layout import may_declare
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
+from exportlint.source.tree import descendants
 from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from exportlint.rules.base import Match, Rule
+    from exportlint.rules.base import Match, Reach, Rule
     from exportlint.source.events import Event
     from exportlint.source.index import ClassEntry, ModuleIndex
     from exportlint.source.project import Project
+    from exportlint.source.sites import Site
 
 Key = tuple[str, str, str, Range]
-MARK = "exportlint:"
+MARK = "exportlint"
 """What the comments that silence findings hold, those of other linters apart."""
 NOT_READ = "it cannot be read"
 _HELD = 100_000  # lines whose trees are kept in memory
@@ -118,15 +121,15 @@ class Analyst:
     preview: bool = False
     seconds: dict[str, float] | None = None
     ran: int = 0
-    rules: dict[type[Event], list[Rule]] = field(init=False)
+    rules: dict[Reach, dict[type[Event], list[Rule]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Sort the rules by the events that they want."""
-        self.rules = defaultdict(list)
+        """Sort the rules by where they hold, and by the events that they want."""
+        self.rules = {"capture": defaultdict(list), "program": defaultdict(list)}
         for rule in catalogue().values():
             if rule.match is not None and (rule.stage == "stable" or self.preview):
                 for event in rule.events:
-                    self.rules[event].append(rule)
+                    self.rules[rule.reach][event].append(rule)
 
     def unit(self, path: Path) -> Unit:
         """What the module classes of a file say."""
@@ -151,15 +154,26 @@ class Analyst:
     def _unit(self, module: ModuleIndex) -> Unit:
         unit = Unit(defines=bool(module.functions or module.classes))
         unit.marked = MARK in module.source.text
+        heard: Places = defaultdict(dict)
         if may_hold_modules(module.source.text) or self.project.entry_points:
-            heard: dict[str, dict[tuple[str, str, Range], Heard]] = defaultdict(dict)
             unit.left_out = self._run_all(module, heard)
-            unit.found = {path: list(of_path.values()) for path, of_path in heard.items()}
+        if programs.may_save(module.source.text):
+            unit.left_out += self._run_program(module, heard)
+        unit.found = {path: list(of_path.values()) for path, of_path in heard.items()}
         return unit
+
+    def _run_program(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
+        """Run what saves and loads, and what calls it: the program around the models."""
+        listener = _Listener(self.rules["program"], self.seconds)
+        it = Interpreter(self.project, lambda event: listener.hear(event, it))
+        runs = _Runs(it, listener, heard)
+        for name, run in programs.runs(it, module):
+            runs.add(name, run)
+        return runs.left_out
 
     def _run_all(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
         """Run the model cases of a file, then each of its module classes that was not entered yet."""
-        listener = _Listener(self.rules, self.seconds)
+        listener = _Listener(self.rules["capture"], self.seconds)
         it = Interpreter(self.project, lambda event: listener.hear(event, it))
         runs = _Runs(it, listener, heard)
         for name, run in cases.runs(it, module):
@@ -207,22 +221,40 @@ class _Listener:
         for rule in self.rules.get(type(event), ()):
             begun = time.process_time() if self.seconds is not None else 0.0
             for match in rule.match(event) if rule.match is not None else ():
-                self.found.append((os.fspath(match.site.source.path), _heard(rule, match, it)))
+                site, calls = _blamed(match, it)
+                self.found.append((os.fspath(site.source.path), _heard(rule, match, site, calls, it)))
             if self.seconds is not None:
                 self.seconds[rule.code] = self.seconds.get(rule.code, 0.0) + time.process_time() - begun
 
 
-def _heard(rule: Rule, match: Match, it: Interpreter) -> Heard:
+def _blamed(match: Match, it: Interpreter) -> tuple[Site, list[Site]]:
+    """The place of a match, and the calls that lead there."""
+    calls = [at for at in it.calls if at is not None]
+    made = match.made
+    makers = [] if made is None else [i for i, node in enumerate(it.stack) if _holds(node, made)]
+    if made is not None and it.calls and it.calls[0] is not None:
+        makers.insert(0, -1)  # the file itself runs
+    handed = it.calls[makers[-1] + 1] if makers and makers[-1] + 1 < len(it.calls) else None
+    return (match.site, calls) if handed is None else (handed, calls[: calls.index(handed)])
+
+
+def _holds(node: ast.AST, site: Site) -> bool:
+    """Whether a site lies in a function. Nodes of different files are told apart by walking."""
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    return first <= site.line <= last and any(part is site.node for part in descendants(node))
+
+
+def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], it: Interpreter) -> Heard:
     return Heard(
         rule.code,
         match.variant,
-        match.site.range,
+        site.range,
         match.message,
         match.rewrite,
         match.guess,
         it.of_case or not it.optional,
         it.of_case,
-        tuple((os.fspath(at.source.path), at.line) for at in it.calls if at is not None),
+        tuple((os.fspath(at.source.path), at.line) for at in calls),
         at_hand.completed(it, match) if match.fix is not None else None,
     )
 

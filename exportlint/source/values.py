@@ -290,11 +290,19 @@ class Instance(Value):
 
 @dataclass(frozen=True, slots=True)
 class TorchModule(Value):
-    """A module of ``torch.nn``; `parts` are those of a container, `unknown_to` the plain list that alone holds it."""
+    """A module of ``torch.nn``, or a wrapper of modules.
+
+    Attributes:
+        name: Its class.
+        parts: The modules in a container or wrapper.
+        unknown_to: The plain list that alone holds it.
+        site: Where a wrapper was made.
+    """
 
     name: str
     parts: tuple[Value, ...] = ()
     unknown_to: str = ""
+    site: Site | None = field(default=None, compare=False)
     extent: tuple[int, int] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -304,6 +312,21 @@ class TorchModule(Value):
             object.__setattr__(self, "parts", ())
             depth, parts = 0, 0
         object.__setattr__(self, "extent", (depth + 1, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class StateDict(Value):
+    """``module.state_dict()``."""
+
+    of: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Value):
+    """What ``torch.load`` returned at `site`, or what is in it; `mapped` if the call says where to put tensors."""
+
+    site: Site
+    mapped: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -380,6 +403,10 @@ class Union(Value):
     options: tuple[Value, ...]
 
 
+PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
+"""Wrappers that run a module on several devices; the module is their ``module``."""
+SCRIPTED, TRACED = "torch.jit.ScriptModule", "torch.jit.TracedModule"
+"""Names of modules that ``torch.jit.script`` or ``torch.jit.load`` made, and ``torch.jit.trace``."""
 UNREGISTERED = ("collections.UserDict", "collections.UserList", "types.SimpleNamespace")
 """Classes outside of the project that torch.export does not flatten: a `Static` of their name is an object of one."""
 SIZE_TEXT = Static("text of a size")

@@ -192,8 +192,23 @@ def compiled(source: str) -> tuple[str, str]:
     return ("fine", "") if same(found, wanted) else ("silent", f"{found} is not {wanted}"[:300])
 
 
+def built(source: str) -> tuple[str, str]:
+    """Whether a model that is saved and loaded can be built, and computes what the saved one does."""
+    try:
+        example = Example(source)
+        found = example.call(example.model)
+    except Exception as error:
+        return "unportable", repr(error)[:300]
+    if not hasattr(example.module, "saved"):
+        return "fine", ""
+    wanted = example.call(example.module.saved())
+    return ("fine", "") if same(found, wanted) else ("silent", f"{found} is not {wanted}"[:300])
+
+
 def observe(source: str, proof: str) -> dict[str, tuple[str, str]]:
     """The outcome in each mode, and why."""
+    if proof == "build":
+        return dict.fromkeys(("export", "export-strict", "compile"), built(source))
     if proof == "run":
         try:
             compile(source, "example.py", "exec")

@@ -80,6 +80,6 @@ def test_fixed_computes_what_bad_computes(code: str, observed: dict[str, dict[st
     """In eager, in both calls, wherever the bad example runs, unless the rule says why it is not to."""
     rule = catalogue()[code]
     wanted = "differs" if rule.fixed_differs else "same"
-    if rule.name == "model-does-not-run":
+    if rule.name == "model-does-not-run" or (rule.proof == "build" and rule.outcomes["export"] == "unportable"):
         wanted = "nothing to compare with"
     assert observed[f"{FIXED[code].id} like bad"]["eager"][0] == wanted

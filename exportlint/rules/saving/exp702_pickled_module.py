@@ -1,0 +1,84 @@
+"""# pickled-module (EXP702)
+
+## What it does
+Reports `torch.save` of a whole module, alone or in a dictionary or list.
+
+## Why it matters
+The file holds a pickle that names the model's class. `torch.load` refuses it unless it is called with
+`weights_only=False`, and then it loads only where that class can be imported under the same name, from source that
+still fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Rule, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called
+from exportlint.source.values import SCRIPTED, TRACED, Dict, Instance, Sequence, TorchModule, Value, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def match(event: Called) -> Iterator[Match]:
+    """A module is among what is saved."""
+    if event.name != "torch.save" or not event.arguments:
+        return
+    if any(_holds_module(option) for option in options(event.arguments[0])):
+        yield Match(event.site, f"`{event.site.text}` pickles a whole module, which needs its source to be loaded")
+
+
+def _holds_module(value: Value) -> bool:
+    if isinstance(value, Dict):
+        return any(_holds_module(part) for _, part in value.items)
+    if isinstance(value, Sequence):
+        return any(_holds_module(part) for part in value.items or ())
+    if isinstance(value, TorchModule):
+        return value.name not in (SCRIPTED, TRACED)
+    return isinstance(value, Instance) and value.module
+
+
+_BUILD = """
+path = os.path.join(tempfile.mkdtemp(), "model.pt")
+{above}
+torch.save({saved}, path)
+model = Net()
+model.load_state_dict(torch.load(path, map_location="cpu"){part})
+return model.eval()
+"""
+
+
+def _example(saved: str, part: str = "", above: str = "trained = Net()") -> str:
+    return example(
+        "def forward(self, x):\n    return self.fc(x)",
+        init="self.fc = nn.Linear(4, 3)",
+        imports="import os\nimport tempfile",
+        build=_BUILD.format(saved=saved, part=part, above=above),
+    )
+
+
+_BOTH = "trained = Net()\nweights = trained.state_dict()"
+
+RULE = Rule(
+    code="EXP702",
+    name="pickled-module",
+    summary="A whole module is pickled, which loads only where its source can be imported",
+    rewrite="Save `model.state_dict()`, and make the model from its class before loading; or save an exported program.",
+    page=__doc__,
+    outcomes=outcomes(export="unportable", strict="unportable", compiled="unportable"),
+    bad=_example("trained"),
+    good=_example("trained.state_dict()"),
+    fixed=_example("trained.state_dict()"),
+    near=(
+        Near(
+            bad=_example('{"model": trained, "epoch": weights}', '["model"]', _BOTH),
+            good=_example('{"model": weights, "epoch": weights}', '["model"]', _BOTH),
+        ),
+    ),
+    proof="build",
+    reach="program",
+    events=(Called,),
+    match=match,
+)

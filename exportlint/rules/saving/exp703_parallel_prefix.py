@@ -1,0 +1,99 @@
+"""# parallel-prefix (EXP703)
+
+## What it does
+Reports that the state dict of a module in `nn.DataParallel` or `DistributedDataParallel` is saved.
+
+## Why it matters
+Every key of it begins with `module.`. The file does not load into the model itself: `load_state_dict` raises, and with
+`strict=False` it loads nothing without a word. Where the file that saves also takes the prefix away, nothing is
+reported.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from exportlint.rules.base import Match, Near, Rule, outcomes
+from exportlint.rules.examples import example
+from exportlint.source.events import Called
+from exportlint.source.saved import is_parallel
+from exportlint.source.values import Dict, StateDict, TorchModule, Value, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STRIPPED = re.compile(r"""["']module\.["']|consume_prefix_in_state_dict_if_present""")
+
+
+def match(event: Called) -> Iterator[Match]:
+    """The state dict of a wrapper is among what is saved."""
+    if event.name != "torch.save" or not event.arguments:
+        return
+    for wrapper in _wrappers(event.arguments[0]):
+        made = wrapper.site
+        if _STRIPPED.search(event.site.source.text) or (made and _STRIPPED.search(made.source.text)):
+            continue
+        name = wrapper.name.rpartition(".")[2]
+        text = f"the state dict of a `{name}` is saved here, and each of its keys begins with `module.`"
+        yield Match(event.site, text, made=made)
+
+
+def _wrappers(value: Value) -> Iterator[TorchModule]:
+    for option in options(value):
+        if isinstance(option, Dict):
+            for _, part in option.items:
+                yield from _wrappers(part)
+        elif isinstance(option, StateDict) and is_parallel(option.of):
+            yield option.of  # type: ignore[misc]
+
+
+_BUILD = """
+path = os.path.join(tempfile.mkdtemp(), "model.pt")
+{save}
+model = Net()
+model.load_state_dict(torch.load(path, map_location="cpu"){part})
+return model.eval()
+"""
+_BOTH = "trained = Net()\nwrapped = nn.DataParallel(trained)"
+_HELPER = """
+def save(model, path):
+    torch.save({"weights": model.state_dict()}, path)
+"""
+
+
+def _example(save: str, part: str = "", above: str = "") -> str:
+    return example(
+        "def forward(self, x):\n    return self.fc(x)",
+        init="self.fc = nn.Linear(4, 3)",
+        imports="import os\nimport tempfile",
+        above=above,
+        build=_BUILD.format(save=save, part=part),
+    )
+
+
+RULE = Rule(
+    code="EXP703",
+    name="parallel-prefix",
+    summary="A state dict is saved from a wrapper for several devices, with `module.` before every key",
+    rewrite="Save the state dict of the wrapped module: `model.module.state_dict()`.",
+    page=__doc__,
+    outcomes=outcomes(export="unportable", strict="unportable", compiled="unportable"),
+    bad=_example("trained = nn.DataParallel(Net())\ntorch.save(trained.state_dict(), path)"),
+    good=_example("trained = nn.DataParallel(Net())\ntorch.save(trained.module.state_dict(), path)"),
+    fixed=_example("trained = nn.DataParallel(Net())\ntorch.save(trained.module.state_dict(), path)"),
+    near=(
+        Near(
+            bad=_example(f"{_BOTH}\nsave(wrapped, path)", '["weights"]', _HELPER),
+            good=_example(f"{_BOTH}\nsave(trained, path)", '["weights"]', _HELPER),
+        ),
+        Near(
+            bad=_example(f"{_BOTH}\nweights = wrapped.state_dict()\ntorch.save(weights, path)"),
+            good=_example(f"{_BOTH}\nweights = trained.state_dict()\ntorch.save(weights, path)"),
+        ),
+    ),
+    proof="build",
+    reach="program",
+    events=(Called,),
+    match=match,
+)

@@ -1,0 +1,51 @@
+"""What code that saves, loads and scripts models makes: state dicts, what a file held, wrappers, TorchScript."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exportlint.source.values import (
+    PARALLEL,
+    SCRIPTED,
+    TRACED,
+    UNKNOWN,
+    External,
+    Function,
+    Instance,
+    Loaded,
+    TorchModule,
+    Value,
+)
+
+if TYPE_CHECKING:
+    import ast
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.parameters import Arguments
+    from exportlint.source.state import State
+
+_SCRIPTING = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.load"})
+PARTS = frozenset({"get", "pop", "copy"})
+"""Methods that hand on what was loaded, or a part of it."""
+
+
+def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """The result of a function of torch that saves, loads, wraps or scripts a module; ``None`` for others."""
+    if name in PARALLEL:
+        return TorchModule(name, given.positional[:1], site=it.site(node, state))
+    if name == "torch.load":
+        mapped = given.open or len(given.positional) > 1 or "map_location" in given.keywords
+        return Loaded(it.site(node, state), mapped)
+    return _scripted(name, given.get(0)) if name in _SCRIPTING else None
+
+
+def _scripted(name: str, first: Value | None) -> Value:
+    """What TorchScript makes of a module or function; of what is not known, something unknown."""
+    if name == "torch.jit.load" or isinstance(first, TorchModule) or (isinstance(first, Instance) and first.module):
+        return TorchModule(TRACED if name == "torch.jit.trace" else SCRIPTED)
+    return External("torch.jit.scripted") if isinstance(first, Function) and name == "torch.jit.script" else UNKNOWN
+
+
+def is_parallel(value: Value | None) -> bool:
+    """Whether the value is a module in a wrapper that runs it on several devices."""
+    return isinstance(value, TorchModule) and value.name in PARALLEL

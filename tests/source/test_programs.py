@@ -1,0 +1,159 @@
+"""The program around the models: what saves and loads is run too, and the place is where the fault was made."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exportlint.source import programs
+from exportlint.source.engine import Options, examine, lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NET = """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+"""
+
+
+def found(tmp_path: Path, text: str, *, preview: bool = False) -> list[tuple[str, str]]:
+    """Codes, each with the line that is meant."""
+    file = tmp_path / "train.py"
+    file.write_text(NET + textwrap.dedent(text), encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [(p.rule.code, lines[p.range.line - 1].strip()) for p in lint([file], Options(preview=preview))]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def train(path):\n    net = DDP(Net())\n    torch.save(net.state_dict(), path)\n", "torch.save("),
+        ("net = nn.DataParallel(Net())\ntorch.save(dict(model=net.state_dict()), 'a.pt')\n", "torch.save("),
+        (
+            (
+                "def save(model, path):\n    torch.save(model.state_dict(), path)\n\n"
+                "if __name__ == '__main__':\n    save(nn.DataParallel(Net()), 'a.pt')\n"
+            ),
+            "save(nn.DataParallel(",
+        ),
+        (
+            (
+                "def save(model, path):\n    write({'net': model.state_dict()}, path)\n\n"
+                "def write(what, path):\n    torch.save(what, path)\n\n"
+                "def train(path):\n    net = torch.nn.DataParallel(Net())\n    save(net, path)\n"
+            ),
+            "save(net, path)",
+        ),
+        (
+            (
+                "class Trainer:\n    def __init__(self):\n        self.net = DDP(Net())\n\n"
+                "    def keep(self, path):\n        torch.save({'net': self.net.state_dict()}, path)\n\n"
+                "def main():\n    Trainer().keep('a.pt')\n"
+            ),
+            "torch.save({'net': self.net",
+        ),
+    ],
+    ids=["distributed", "in a script", "handed to a helper", "by two helpers", "kept on an object"],
+)
+def test_the_state_dict_of_a_wrapper_is_found_where_it_is_handed_on(tmp_path: Path, text: str, line: str) -> None:
+    ((code, place),) = found(tmp_path, text)
+    assert code == "EXP703"
+    assert place.startswith(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def train(path):\n    net = DDP(Net())\n    torch.save(net.module.state_dict(), path)\n",
+        (
+            "def train(path):\n    net = DDP(Net())\n    kept = net.module if hasattr(net, 'module') else net\n"
+            "    torch.save(kept.state_dict(), path)\n"
+        ),
+        (
+            "def train(path):\n    net = DDP(Net())\n    if isinstance(net, (nn.DataParallel, DDP)):\n"
+            "        weights = net.module.state_dict()\n    else:\n        weights = net.state_dict()\n"
+            "    torch.save(weights, path)\n"
+        ),
+        (
+            "def train(path):\n    net = DDP(Net())\n"
+            "    weights = {k.replace('module.', ''): v for k, v in net.state_dict().items()}\n"
+            "    torch.save(weights, path)\n"
+        ),
+        "def save(model, path):\n    torch.save(model.state_dict(), path)\n\ndef main():\n    save(Net(), 'a.pt')\n",
+        "def train(net, path):\n    torch.save(net.state_dict(), path)\n",
+    ],
+    ids=["unwrapped", "unwrapped if wrapped", "asked for its kind", "prefix taken away", "no wrapper", "unknown"],
+)
+def test_other_state_dicts_are_not(tmp_path: Path, text: str) -> None:
+    assert found(tmp_path, text) == []
+
+
+def test_a_whole_module_is_found_in_what_is_saved(tmp_path: Path) -> None:
+    text = "def keep(path, epoch):\n    net = Net()\n    torch.save([net, epoch], path)\n    torch.save(epoch, path)\n"
+    assert found(tmp_path, text) == [("EXP702", "torch.save([net, epoch], path)")]
+
+
+def test_a_module_that_saves_itself(tmp_path: Path) -> None:
+    text = "class Other(Net):\n    def keep(self, path):\n        torch.save(self, path)\n"
+    assert found(tmp_path, text) == [("EXP702", "torch.save(self, path)")]
+
+
+@pytest.mark.parametrize(
+    ("load", "hit"),
+    [
+        ("torch.load(path)", True),
+        ("torch.load(path)['model']", True),
+        ("torch.load(path, weights_only=True).get('model')", True),
+        ("torch.load(path, 'cpu')", False),
+        ("torch.load(path, map_location=where)", False),
+        ("torch.load(path, **options)", False),
+        ("read(path)", False),
+    ],
+)
+def test_what_is_loaded_without_a_device_and_given_to_a_model(tmp_path: Path, load: str, hit: bool) -> None:
+    text = f"def resume(model, path, where, read, options):\n    state = {load}\n    model.load_state_dict(state)\n"
+    assert [code for code, _ in found(tmp_path, text)] == ["EXP704"] * hit
+
+
+def test_what_is_loaded_for_something_else_is_not_said_to_hold_weights(tmp_path: Path) -> None:
+    assert found(tmp_path, "def examples(path):\n    return torch.load(path)\n") == []
+
+
+def test_a_load_that_is_not_strict_is_preview_and_quiet_where_its_result_is_looked_at(tmp_path: Path) -> None:
+    text = "def resume(net, weights):\n    net.load_state_dict(weights, strict=False)\n"
+    assert found(tmp_path, text) == []
+    assert [code for code, _ in found(tmp_path, text, preview=True)] == ["EXP705"]
+    looked = (
+        "def resume(net, weights):\n    missing, _ = net.load_state_dict(weights, strict=False)\n    print(missing)\n"
+    )
+    assert found(tmp_path, looked, preview=True) == []
+
+
+def test_what_is_captured_is_told_once_and_by_the_rules_of_capture(tmp_path: Path) -> None:
+    text = "def keep(net, x):\n    if x.sum() > 0:\n        torch.save(net.state_dict(), 'a.pt')\n"
+    assert found(tmp_path, text) == []
+
+
+def test_code_that_cannot_be_analysed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nothing left")
+
+    monkeypatch.setattr(programs.entries, "run_entry", fail)
+    file = tmp_path / "train.py"
+    file.write_text(NET + "def keep(net):\n    torch.save(net, 'a.pt')\n", encoding="utf-8")
+    (left_out,) = examine([file], Options()).unanalysed
+    assert left_out.words == "function keep was not analysed: ZeroDivisionError: nothing left"
