@@ -3,9 +3,10 @@
 1. The model in training mode, with the case's loss behind it, is captured; the loss, the gradients of the parameters
    and the buffers after the call must be the eager model's.
 2. The forward and the backward pass are captured together as one graph; its gradients must be the same. Parameters
-   without a gradient are frozen for that, since torch refuses them.
+   without a gradient are frozen for that, and those that share a tensor get one each, since torch refuses both.
 
-Random operators draw the same numbers on both sides.
+A gradient that only one side has is a difference, unless it is zero everywhere. Random operators draw the same
+numbers on both sides.
 """
 
 from __future__ import annotations
@@ -68,16 +69,42 @@ def run(ctx: Context) -> CheckResult:
             raise MemoryError from error
         found = blame.of_failure(error, ctx.head())
         return CheckResult(name=NAME, outcome="failed", reason=found.message, findings=(found,))
-    return _compared(ctx, program, expected, copies(dict(eager.named_buffers())))
+    buffers = copies(dict(eager.named_buffers()))
+    return _compared(ctx, program, expected, _first_names(eager), buffers)
 
 
-def _exported(ctx: Context, loss: Callable[[Any], Any], without: frozenset[str] = frozenset()) -> ExportedProgram:
-    """The program in training mode; parameters named in `without` are frozen."""
+def _exported(ctx: Context, loss: Callable[[Any], Any]) -> ExportedProgram:
+    """The program in training mode."""
     ctx.stage("export in training mode")
+    return torch.export.export(_WithLoss(ctx.build(), loss), ctx.example(), strict=False)
+
+
+def _exported_for_joint(ctx: Context, loss: Callable[[Any], Any], trained: frozenset[str]) -> ExportedProgram:
+    """The same, where only parameters that are `trained` need a gradient, and none share a tensor."""
+    ctx.stage("export in training mode, once more")
     model = _WithLoss(ctx.build(), loss)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(parameter.requires_grad and name.removeprefix(PREFIX) not in without)
+        parameter.requires_grad_(name.removeprefix(PREFIX) in trained)
+    _untie(model)
     return torch.export.export(model, ctx.example(), strict=False)
+
+
+def _untie(model: nn.Module) -> None:
+    """Give each place that holds a parameter one of its own."""
+    seen: set[int] = set()
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and id(parameter) in seen:
+                own = nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
+                module._parameters[name] = own
+            seen.add(id(parameter))
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    """The first name of the tensor that each name of a parameter stands for."""
+    first: dict[int, str] = {}
+    names = ((name.removeprefix(PREFIX), p) for name, p in model.named_parameters(remove_duplicate=False))
+    return {name: first.setdefault(id(parameter), name) for name, parameter in names}
 
 
 def _not_checked(reason: str) -> CheckResult:
@@ -92,43 +119,51 @@ def _eager(ctx: Context, eager: _WithLoss) -> dict[str, Any]:
     """
     ctx.stage("eager training")
     try:
-        return _trained(eager, ctx.example())
+        return _trained(eager, ctx.example(), _first_names(eager))
     except Exception as error:
         raise ModelError("training") from error
 
 
-def _trained(module: nn.Module, inputs: Inputs) -> dict[str, Any]:
-    """The loss, and the gradients by the names of the parameters, after one call and its backward pass."""
+def _trained(module: nn.Module, inputs: Inputs, first: dict[str, str]) -> dict[str, Any]:
+    """The loss, and the gradients by the first names of the parameters, after one call and its backward pass."""
     for parameter in module.parameters():
         parameter.grad = None
     seed_everything()
     with torch.enable_grad():
         loss = module(*inputs)
         loss.backward()
-    grads = {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}
-    return {LOSS: loss.detach(), **{name.removeprefix(PREFIX): grad.detach().clone() for name, grad in grads.items()}}
+    grads = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        short = name.removeprefix(PREFIX)
+        if parameter.grad is not None:
+            grads[first.get(short, short)] = parameter.grad.detach().clone()
+    return {LOSS: loss.detach(), **grads}
 
 
 def _compared(
-    ctx: Context, program: ExportedProgram, expected: dict[str, Any], buffers: dict[str, torch.Tensor]
+    ctx: Context,
+    program: ExportedProgram,
+    expected: dict[str, Any],
+    first: dict[str, str],
+    buffers: dict[str, torch.Tensor],
 ) -> CheckResult:
     ctx.stage("training of the program")
     module = program.module()
     try:
         with _kept(program):
-            found = _trained(module, ctx.example())
+            found = _trained(module, ctx.example(), first)
             wrote = copies(dict(module.named_buffers()))
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         return _failed(ctx, "the program in training mode does not train", blame.words(error))
-    difference = _differ(ctx, expected, found)
+    difference = _one_sided(expected, found) or _differ(ctx, expected, found)
     if difference is not None:
         return _failed(ctx, "the program in training mode has another loss or other gradients", difference)
     changed = buffers_differ(buffers, wrote, lambda a, b: compare(a, b, **ctx.tolerance))
     if changed is not None:
         return _failed(ctx, "the program in training mode updates its buffers otherwise", changed)
-    return _joint(ctx, program, expected)
+    return _joint(ctx, program, expected, first)
 
 
 @contextlib.contextmanager
@@ -140,16 +175,15 @@ def _kept(program: ExportedProgram) -> Any:
         parameter.grad = None
 
 
-def _joint(ctx: Context, program: ExportedProgram, expected: dict[str, Any]) -> CheckResult:
+def _joint(ctx: Context, program: ExportedProgram, expected: dict[str, Any], first: dict[str, str]) -> CheckResult:
     why_not = joint.why_not()
     number = f"{len(expected) - 1} gradients"
     if why_not is not None:
         return _not_checked(f"{number} of the program are the eager model's; its joint graph is not had: {why_not}")
-    names = {name.removeprefix(PREFIX) for name, _ in program.named_parameters()}
-    without = frozenset(names - expected.keys())
+    trained = frozenset(expected.keys() - {LOSS})
     try:
-        if without and ctx.case.loss is not None:
-            program = _exported(ctx, ctx.case.loss, without)
+        if trained < first.keys() and ctx.case.loss is not None:
+            program = _exported_for_joint(ctx, ctx.case.loss, trained)
         ctx.stage("joint graph")
         both = joint.joint(program)
         seed_everything()
@@ -159,13 +193,34 @@ def _joint(ctx: Context, program: ExportedProgram, expected: dict[str, Any]) -> 
             raise MemoryError from error
         words = blame.words(error)
         return _not_checked(f"{number} of the program are the eager model's; its joint graph is not had: {words}")
-    found = {name.removeprefix(PREFIX): grad for name, grad in grads.items() if grad is not None}
-    missing = sorted(expected.keys() - found.keys() - {LOSS})
-    difference = f"no gradient of {missing[0]}" if missing else _differ(ctx, expected, {LOSS: expected[LOSS], **found})
+    found = {LOSS: expected[LOSS], **_summed(grads, first)}
+    difference = _one_sided(expected, found) or _differ(ctx, expected, found)
     if difference is not None:
         return _failed(ctx, "the joint graph of forward and backward pass has other gradients", difference)
     reason = f"{number}, of the program and of the joint graph"
     return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(ctx.judged))
+
+
+def _summed(grads: dict[str, Any], first: dict[str, str]) -> dict[str, Any]:
+    """The gradients by first names; where parameters share a tensor, its gradient is the sum of theirs."""
+    found: dict[str, Any] = {}
+    for name, grad in grads.items():
+        short = name.removeprefix(PREFIX)
+        key = first.get(short, short)
+        if grad is not None:
+            found[key] = grad if key not in found else found[key] + grad
+    return found
+
+
+def _one_sided(expected: dict[str, Any], found: dict[str, Any]) -> str | None:
+    """A gradient that one side has and the other lacks, in words; one that is zero everywhere counts as none."""
+    for name in sorted(expected.keys() - found.keys()):
+        if expected[name].any():
+            return f"no gradient of {name}, which has one in eager"
+    for name in sorted(found.keys() - expected.keys()):
+        if found[name].any():
+            return f"a gradient of {name}, which has none in eager"
+    return None
 
 
 def _differ(ctx: Context, expected: dict[str, Any], found: dict[str, Any]) -> str | None:
@@ -174,7 +229,7 @@ def _differ(ctx: Context, expected: dict[str, Any], found: dict[str, Any]) -> st
     def prepare() -> Callable[[], Any]:
         assert ctx.case.loss is not None
         model, wide = in_double(_WithLoss(ctx.build(), ctx.case.loss)), widened(ctx.example())
-        return lambda: _trained(model, wide)
+        return lambda: _trained(model, wide, _first_names(model))
 
     names = [name for name in expected if name in found]
     left, right = ({name: side[name] for name in names} for side in (expected, found))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -54,7 +56,7 @@ class Fails(Net):
 
 def check(model, loss=lambda result: result.square().sum()):
     return training.run(
-        Context(ModelCase(model, (torch.linspace(-1, 1, 32).view(8, 4),), loss=loss), Settings(()), str)
+        Context(ModelCase(model, (torch.linspace(-1, 1, 32).view(8, 4),), name="net", loss=loss), Settings(()), str)
     )
 
 
@@ -71,6 +73,71 @@ def test_a_gradient_of_ones_own_is_lost():
     assert finding.message == "the program in training mode has another loss or other gradients"
     assert "['first.weight']: 24 of 24 values differ" in finding.evidence
     assert finding.source.endswith("# the head of quantised")
+
+
+class Detaches(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach() * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class Cuts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
+
+
+class Between(Net):
+    function: type[torch.autograd.Function] = Detaches
+
+    def __init__(self, tied=False):
+        super().__init__()
+        self.middle = nn.Linear(6, 6)
+        self.again = nn.Linear(6, 6)
+        if tied:
+            self.again.weight = self.middle.weight
+
+    def forward(self, x):
+        return self.last(self.again(self.middle(self.function.apply(self.first(x)))))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_gradient_that_the_program_lacks(tied):
+    found = check(functools.partial(Between, tied))
+    assert found.outcome == "failed"
+    assert "no gradient of first.bias, which has one in eager" in found.reason
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_gradient_that_only_the_program_has(tied):
+    class Extra(Between):
+        function = Cuts
+
+    found = check(functools.partial(Extra, tied))
+    assert found.outcome == "failed"
+    assert "a gradient of first.bias, which has none in eager" in found.reason
+
+
+def test_a_shared_parameter_has_a_joint_graph():
+    class Tied(Net):
+        def __init__(self):
+            super().__init__()
+            self.middle, self.again = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.again.weight = self.middle.weight
+
+        def forward(self, x):
+            return self.last(self.again(self.middle(self.first(x)).tanh()))
+
+    found = check(Tied)
+    assert (found.outcome, found.findings) == ("passed", ()), found.reason
 
 
 def test_attention_in_the_joint_graph():
