@@ -8,7 +8,8 @@
 ``# noqa: EXP101``, ``# noqa``          findings that begin or end on the line
 ======================================  =====================================================================
 
-Between the brackets stand codes and names of rules; without brackets, all rules are meant.
+Between the brackets stand codes and names of rules; without brackets, all rules are meant. A comment that begins so and
+goes on otherwise silences nothing, and says so (`Comment.fault`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import tokenize
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from exportlint.source.files import UnreadableError, read
 
@@ -32,10 +33,17 @@ if TYPE_CHECKING:
 Kind = Literal["noqa", "ignore", "disable", "enable", "ignore-file"]
 
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
-_OURS = re.compile(r"#\s*exportlint:\s*(?P<kind>ignore-file|ignore|disable|enable)(?![\w-])(?:\[(?P<codes>[^\]]*)\])?")
-_CODE = re.compile(r"[A-Za-z0-9-]+")
+_OURS = re.compile(r"#\s*exportlint(?P<colon>[\s:=-]*)(?P<word>[\w-]*)", re.IGNORECASE)
+_NAMES = re.compile(r"\[(?P<names>[^\]\[#]*)\]")
+_NAME = r"(?:EXP\d+|[a-z]+(?:-[a-z]+)+)"
+# What follows is meant to stand in brackets: a code, or nothing but names of rules.
+_BARE = re.compile(rf"[\s:=(]*(?:EXP\d|\[|{_NAME}(?:[,\s]+{_NAME})*[\])\s]*$)", re.IGNORECASE)
+_KINDS = get_args(Literal["ignore", "disable", "enable", "ignore-file"])
+_LONGEST = 60
 _LAYOUT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
 
+MARK = "exportlint"
+"""What a text holds in which one of our comments may stand."""
 EVERY = "*"
 WHOLE_FILE = 0
 """The line under which that is kept which is silenced in the whole file."""
@@ -47,21 +55,28 @@ class Comment:
 
     Attributes:
         kind: What it is.
-        names: Codes and names of rules in upper case; `EVERY` alone for all of them.
+        spelt: Codes and names of rules as they are written; `EVERY` alone for all of them, none where there is a fault.
         line: The line that it stands on.
         column: Its first column, counted from 1.
         end_column: The column after its last.
         first: The first line that it is about; `WHOLE_FILE` where it is about all.
         last: The last line that it is about.
+        fault: Why it silences nothing, whatever is found; empty where that is not so.
     """
 
     kind: Kind
-    names: frozenset[str]
+    spelt: tuple[str, ...]
     line: int
     column: int
     end_column: int
     first: int
     last: int
+    fault: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The same codes and names in upper case."""
+        return frozenset(name.upper() for name in self.spelt)
 
     def silences(self, code: str, name: str, first: int, last: int) -> bool:
         """Whether a finding of a rule, on these lines, is silenced."""
@@ -104,6 +119,8 @@ def suppressed(source: SourceFile) -> dict[int, frozenset[str]]:
     """Codes and names of rules that a comment silences, by line; `EVERY` for all of them."""
     found: dict[int, frozenset[str]] = {}
     for comment in comments(source):
+        if comment.fault:
+            continue
         for line in range(comment.first, comment.last + 1):
             found[line] = found.get(line, frozenset()) | comment.names
     return found
@@ -111,7 +128,7 @@ def suppressed(source: SourceFile) -> dict[int, frozenset[str]]:
 
 def comments(source: SourceFile) -> tuple[Comment, ...]:
     """The comments of a file that silence findings, in the order of their lines."""
-    return comments_in(source.lines) if "noqa" in source.text.lower() or "exportlint:" in source.text else ()
+    return comments_in(source.lines) if "noqa" in source.text.lower() or MARK in source.text else ()
 
 
 def comments_in(lines: Sequence[str]) -> tuple[Comment, ...]:
@@ -131,7 +148,9 @@ def _comments(tokens: list[tokenize.TokenInfo], last: int) -> Iterator[Comment]:
     for token in tokens:
         for comment in _read(token) if token.type == tokenize.COMMENT else ():
             alone = not any(t.start[0] <= comment.line <= t.end[0] for t in _near(code, comment.line))
-            if comment.kind == "enable":
+            if comment.fault:
+                yield comment
+            elif comment.kind == "enable":
                 yield from _ended(begun, comment)
             elif comment.kind == "disable":
                 begun.append(replace(comment, last=_end_of_block(statements, comment, last)))
@@ -147,14 +166,46 @@ def _comments(tokens: list[tokenize.TokenInfo], last: int) -> Iterator[Comment]:
 
 
 def _read(token: tokenize.TokenInfo) -> Iterator[Comment]:
-    for pattern in (_NOQA, _OURS):
-        match = pattern.search(token.string)
-        if match is not None:
-            line, column = token.start[0], token.start[1] + 1 + match.start()
-            kind = "noqa" if pattern is _NOQA else match["kind"]
-            names = {EVERY} if match["codes"] is None else {c.upper() for c in _CODE.findall(match["codes"])}
-            place = (line, column, column + len(match[0]), line, line)
-            yield Comment(cast("Kind", kind), frozenset(names), *place)
+    noqa = _NOQA.search(token.string)
+    if noqa is not None:
+        codes = noqa["codes"]
+        yield _comment("noqa", (EVERY,) if codes is None else _split(codes), token, noqa.start(), noqa.end())
+    for match in _OURS.finditer(token.string):
+        rest = token.string[match.end() :].partition("# exportlint")[0]
+        kind = cast("Kind", match["word"]) if match["word"] in _KINDS else None
+        names = _NAMES.match(rest)
+        spelt = (EVERY,) if names is None else _split(names["names"])
+        is_bare = names is None and _BARE.match(rest) is not None
+        if kind and ":" in match["colon"] and MARK in match[0] and spelt and not is_bare:
+            yield _comment(kind, spelt, token, match.start(), match.end() + (names.end() if names else 0))
+        elif ":" in match["colon"] or (kind and (names or is_bare or not rest.strip())):  # else it speaks of exportlint
+            end = match.start() + len((match[0] + rest).rstrip())
+            fault = _fault(match["word"], rest, token.string[match.start() : end])
+            yield replace(_comment(kind or "ignore", (), token, match.start(), end), fault=fault)
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, re.split(r"[,\s]+", names))))
+
+
+def _comment(kind: Kind, spelt: tuple[str, ...], token: tokenize.TokenInfo, start: int, end: int) -> Comment:
+    line, column = token.start
+    return Comment(kind, spelt, line, column + 1 + start, column + 1 + end, line, line)
+
+
+def _fault(word: str, rest: str, written: str) -> str:
+    """What is wrong with a comment, and what was likely meant."""
+    import difflib
+
+    near = difflib.get_close_matches(word.lower(), _KINDS, 1)
+    shown = f"`{written if len(written) <= _LONGEST else written[:_LONGEST] + ' ...'}`"
+    if not near:
+        return f"{shown} silences nothing: {', '.join(_KINDS[:-1])} and {_KINDS[-1]} are what may follow `exportlint:`"
+    if re.fullmatch(r"\[[\s,]*\]?\s*", rest):
+        return f"{shown} silences nothing: it names no rule; without brackets, all rules are meant"
+    names = re.findall(_NAME, rest, re.IGNORECASE) if _NAMES.match(rest) or _BARE.match(rest) else []
+    meant = f"# exportlint: {near[0]}" + (f"[{', '.join(names)}]" if names else "")
+    return f"{shown} silences nothing; did you mean `{meant}`?"
 
 
 def _near(code: list[tokenize.TokenInfo], line: int) -> Iterable[tokenize.TokenInfo]:
@@ -181,6 +232,7 @@ def _ended(begun: list[Comment], end: Comment) -> Iterator[Comment]:
         if begun[i].names == end.names and end.line <= begun[i].last:
             yield replace(begun.pop(i), last=end.line)
             return
+    yield replace(end, spelt=(), fault="no comment `disable` of the same rules is ended by this `enable`")
 
 
 def _end_of_block(statements: list[tuple[int, int, int]], begin: Comment, last: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.rules import catalogue
+from exportlint.rules.spelling import nearest
 from exportlint.source.suppress import EVERY
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 UNUSED = "EXP006"
 NO_RULE = "no rule"
 """The variant for a name that no rule has."""
+MALFORMED = "malformed"
+"""The variant for a comment that silences nothing by the way it is written."""
 
 
 def unused(
@@ -35,15 +38,23 @@ def unused(
     for comment in comments:
         if comment.kind == "noqa" or _is_excused(comment, comments):
             continue
-        strange = sorted(name for name in comment.names if name != EVERY and name not in known)
+        if comment.fault:
+            yield comment, comment.fault, MALFORMED
+            continue
+        strange = [name for name in comment.spelt if name != EVERY and name.upper() not in known]
         if strange:
-            yield comment, f"no rule is called {' or '.join(f'`{name}`' for name in strange)}", NO_RULE
-        meant = [known.get(name) for name in sorted(comment.names.difference(strange))] if whole else []
+            yield comment, f"no rule is called {' or '.join(map(_with_hint, strange))}", NO_RULE
+        meant = [known.get(name) for name in sorted(comment.names.difference(map(str.upper, strange)))] if whole else []
         idle = [r for r in meant if _is_predicted(r, preview) and not _silences(comment, r, silenced)]
         if idle:
             of = " or ".join(r.code for r in idle if r is not None)
             what = f"nothing of {of}" if of else "nothing"
             yield comment, f"`exportlint check` finds {what} that the comment could silence", ""
+
+
+def _with_hint(name: str) -> str:
+    near = nearest(name)
+    return f"`{name}` (did you mean `{near}`?)" if near else f"`{name}`"
 
 
 def _is_excused(comment: Comment, comments: Sequence[Comment]) -> bool:

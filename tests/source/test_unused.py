@@ -70,8 +70,65 @@ def test_all_names_are_told_at_once(tmp_path: Path) -> None:
     file.write_text(forward("return x * 2  # exportlint: ignore[EXP101, device-literal, EXP1, branch]"))
     assert sorted(p.message for p in lint([file], Options())) == [
         "`exportlint check` finds nothing of EXP201 or EXP101 that the comment could silence",
-        "no rule is called `BRANCH` or `EXP1`",
+        "no rule is called `EXP1` or `branch` (did you mean `branch-on-tensor`?)",
     ]
+
+
+def test_a_misspelt_name_is_told_as_it_is_written_with_what_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(forward("return x * 2  # exportlint: ignore[Branch-on-tenser, EXP1O1]"))
+    (told,) = lint([file], Options())
+    assert told.message == (
+        "no rule is called `Branch-on-tenser` (did you mean `branch-on-tensor`?) or `EXP1O1` (did you mean `EXP101`?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("comment", "meant"),
+    [
+        ("# exportlint: ignore[EXP101", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore(EXP101)", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore EXP101, EXP202", "did you mean `# exportlint: ignore[EXP101, EXP202]`?"),
+        ("# exportlint: ignore: EXP101", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore branch-on-tensor", "did you mean `# exportlint: ignore[branch-on-tensor]`?"),
+        ("# exportlint: ignore [EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ingore[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignored", "did you mean `# exportlint: ignore`?"),
+        ("# exportlint: ignore-files[EXP101]", "did you mean `# exportlint: ignore-file[EXP101]`?"),
+        ("# exportlint ignore[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# Exportlint: ignore  # exportlint", "did you mean `# exportlint: ignore`?"),
+        ("# exportlint: ignore[]", "it names no rule; without brackets, all rules are meant"),
+        ("# exportlint: quiet", "ignore, disable, enable and ignore-file are what may follow `exportlint:`"),
+        ("# exportlint: enable[EXP101]", "no comment `disable` of the same rules is ended by this `enable`"),
+    ],
+)
+def test_what_is_written_as_no_such_comment_silences_nothing_and_is_told(
+    tmp_path: Path, comment: str, meant: str
+) -> None:
+    assert found(tmp_path, forward(f"{BRANCH}  {comment}")) == [("EXP101", "", LINE), ("EXP006", "malformed", LINE)]
+    told = next(p for p in lint([tmp_path / "model.py"], Options()) if p.variant == "malformed")
+    assert told.message.endswith(meant)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# exportlint: ignore the mask is a constant",
+        "# exportlint: ignore, since it is drawn once",
+        "# exportlint: ignore[EXP101] the mask is a constant",
+        "# exportlint: ignore[ branch-on-tensor ]",
+        "#exportlint:ignore[exp101]",
+    ],
+)
+def test_words_may_follow(tmp_path: Path, comment: str) -> None:
+    assert found(tmp_path, forward(f"{BRANCH}  {comment}")) == []
+
+
+@pytest.mark.parametrize(
+    "comment", ["# exportlint ignores this line", "# exportlint disable is no option", "# exportlint, see its manual"]
+)
+def test_prose_about_exportlint_is_no_comment_of_it(tmp_path: Path, comment: str) -> None:
+    assert found(tmp_path, forward(f"return x * 2  {comment}")) == []
 
 
 def test_what_bites_in_another_mode_is_silenced_too(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 ## What it does
 Reports comments that silence nothing: `# exportlint: ignore[EXP101]` where `exportlint check` finds nothing of EXP101,
-and names between the brackets that no rule has. Comments for other linters, and `# noqa`, are not judged.
+names between the brackets that no rule has, and what is written as no such comment is (`# exportlint: ignore EXP101`).
+Comments for other linters, and `# noqa`, are not judged.
 
 ## Why it matters
 A comment that silences nothing tells readers of a hazard that is gone, and hides the next one on its line. A misspelt
@@ -20,7 +21,7 @@ RULE = Rule(
     code="EXP006",
     name="unused-ignore",
     summary="A comment silences nothing that is found",
-    rewrite="Remove the comment, or the name in it that silences nothing.",
+    rewrite="Remove the comment, or mend what in it silences nothing.",
     page=__doc__,
     outcomes=_FINE,
     bad=example("def forward(self, x):\n    return x * 2  # exportlint: ignore[EXP101]"),
@@ -30,6 +31,11 @@ RULE = Rule(
         "no rule": Variant(
             outcomes=_FINE,
             bad=example("def forward(self, x):\n    return x * 2  # exportlint: ignore[EXP999]"),
+            advice=True,
+        ),
+        "malformed": Variant(
+            outcomes=_FINE,
+            bad=example("def forward(self, x):\n    return x * 2  # exportlint: ignore(EXP101)"),
             advice=True,
         ),
     },
