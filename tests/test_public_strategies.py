@@ -97,7 +97,7 @@ def test_inputs_of_a_case(sample, shapes, more):
     case = ModelCase(Reader, (sample,), more, dynamic_shapes=given_shapes)
     model, kinds = Reader(), set()
 
-    @QUICK
+    @settings(QUICK, max_examples=100)
     @given(strategies.inputs(case))
     def check(inputs):
         (drawn,), kwargs = inputs

@@ -129,7 +129,8 @@ class ModelCase:
             it is one of them. A value is a `Method`, or the tuple of positional arguments of an example call.
         value_ranges: Smallest and largest value, both included, that an integer input may take, by the name of the
             parameter: those of a tensor, or a Python integer that is dynamic. Default: found from the embedding that
-            reads the input, else the values in the example; a dynamic integer is at least 2, or the example.
+            reads the input, else the values in the example; a dynamic integer is at least 2, or the example. Floats
+            that have a range keep to it as well.
         expected_failures: Reason by name of check. A failure of that check is reported but changes no exit status; a
             pass is reported as a failure, so that the list stays true.
         tolerance: What counts as equal where the results are not equal bit for bit. Default: derived from the error

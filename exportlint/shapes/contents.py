@@ -28,19 +28,28 @@ if TYPE_CHECKING:
 FLOAT_KINDS = ("zeros", "constant", "normal", "negative", "large", "small", "duplicates")
 UNIT_KINDS = ("zeros", "constant", "uniform")
 INTEGER_KINDS = ("smallest", "largest", "duplicates", "below the sizes", "range")
-BOOLEAN_KINDS = ("full", "empty", "single", "right padded", "left padded", "random")
+BOOLEAN_KINDS = ("full", "empty", "single", "empty row", "full row", "right padded", "left padded", "random")
 NUMBER = "number"  # the kind of what is no tensor
-PLAIN = ("normal", "uniform", "range", "random")  # the kinds that hide least
+PLAIN = ("uniform", "normal", "range", "random")  # the kinds that hide least
+HIDES = -1e4  # no larger is what a mask that is added holds where nothing may be seen
 GENERATOR = "generator=torch.Generator().manual_seed({seed})"
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The values that a tensor input may take: smallest and largest, both included; `mask` where it holds 0 and 1."""
+    """The values that a tensor input may take.
+
+    Attributes:
+        low: The smallest.
+        high: The largest, included.
+        mask: Whether it holds 0 and 1; of floats below 0 the smallest, which is added where nothing may be seen, and 0.
+        firm: Whether other values are out of the question, and not just none of the examples'.
+    """
 
     low: float
     high: float
     mask: bool = False
+    firm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ class Recipe:
         layout: ``contiguous``, ``transposed`` (the last two dimensions), ``expanded`` (along the first), or
             ``channels last``.
         grad: Whether it requires a gradient.
+        hides: Of a mask that is added: code for what it holds where nothing may be seen; 0 is elsewhere.
     """
 
     shape: tuple[int, ...]
@@ -67,6 +77,7 @@ class Recipe:
     high: float = 1.0
     layout: str = "contiguous"
     grad: bool = False
+    hides: str = ""
 
     @property
     def words(self) -> str:
@@ -96,7 +107,7 @@ class Recipe:
         """The contents, and the type that they have by themselves."""
         size, generator = repr(list(self.shape)), GENERATOR.format(seed=self.seed)
         if self.kind in BOOLEAN_KINDS:
-            return _mask(self.kind, self.shape, generator), "torch.int64"
+            return self._mask(generator)
         if self.kind in INTEGER_KINDS and not self.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex")):
             return self._integers(size, generator), "torch.int64"
         normal = f"torch.randn({size}, {generator})"
@@ -111,6 +122,13 @@ class Recipe:
         if self.kind == "uniform" and (self.low, self.high) != (0.0, 1.0):
             text = f"{text} * {self.high - self.low!r} + {self.low!r}"
         return text, "torch.float32"
+
+    def _mask(self, generator: str) -> tuple[str, str]:
+        text = _mask(self.kind, self.shape, generator)
+        if not self.hides:
+            return text, "torch.int64"
+        shown = f"torch.zeros({list(self.shape)!r}, dtype={self.dtype})"
+        return f"{shown}.masked_fill({_atom(text)} == 0, {self.hides})", self.dtype
 
     def _integers(self, size: str, generator: str) -> str:
         low, high = int(self.low), int(self.high)
@@ -140,12 +158,18 @@ def _compiled(code: str) -> CodeType:
 
 
 def _mask(kind: str, shape: tuple[int, ...], generator: str) -> str:
-    """0 and 1; each row along the last dimension has at least one 1, but for ``empty``."""
+    """0 and 1; each row along the last dimension has at least one 1, but for those of masks that are ``empty``.
+
+    The first row along the first dimension may differ from all others: in ``empty row`` it alone has no 1.
+    """
     size = repr(list(shape))
-    if kind == "empty":
+    if kind == "empty" or (kind == "empty row" and len(shape) == 1):
         return f"torch.zeros({size}, dtype=torch.int64)"
-    if not shape or shape[-1] == 0 or kind == "full":
+    if not shape or 0 in (shape[0], shape[-1]) or kind == "full":
         return f"torch.ones({size}, dtype=torch.int64)"
+    if kind in ("empty row", "full row"):
+        other, row = ("ones", 0) if kind == "empty row" else ("zeros", 1)
+        return f"torch.{other}({size}, dtype=torch.int64).index_fill(0, torch.tensor([0]), {row})"
     width, rows = shape[-1], repr([*shape[:-1], 1])
     places = f"torch.arange({width})"
     if kind == "random":
@@ -171,7 +195,19 @@ def recipe(choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: D
     low, high = (domain.low, domain.high) if domain is not None else (0, 1)
     if kind == "below the sizes":
         high = max(low, min(high, smallest - 1))
+    if domain is not None and domain.mask and low < 0:  # what JSON has no word for is kept as code
+        hides = _hides(low, like.dtype)
+        return Recipe(shape, str(like.dtype), kind, seed, layout=layout, grad=like.requires_grad, hides=hides)
     return Recipe(shape, str(like.dtype), kind, seed, float(low), float(high), layout, like.requires_grad)
+
+
+def _hides(low: float, dtype: torch.dtype) -> str:
+    """Code for what a mask that is added holds where nothing may be seen."""
+    import torch
+
+    if low == -torch.inf:
+        return "-torch.inf"
+    return f"torch.finfo({dtype}).min" if low == torch.finfo(dtype).min else repr(low)
 
 
 def number(shape: tuple[int, ...]) -> Recipe:
@@ -191,9 +227,14 @@ def kinds_of(like: torch.Tensor, domain: Domain | None) -> tuple[str, ...]:
 
     if like.dtype == torch.bool or (domain is not None and domain.mask):
         return BOOLEAN_KINDS
-    if like.is_floating_point() or like.is_complex():
-        return UNIT_KINDS if domain is not None else FLOAT_KINDS
-    return INTEGER_KINDS
+    if not like.is_floating_point() and not like.is_complex():
+        return INTEGER_KINDS
+    if domain is None:
+        return FLOAT_KINDS
+    if not domain.firm:
+        return (*UNIT_KINDS, *(kind for kind in FLOAT_KINDS if kind not in UNIT_KINDS))
+    values = {"zeros": 0, "constant": 1}
+    return tuple(kind for kind in UNIT_KINDS if domain.low <= values.get(kind, domain.low) <= domain.high)
 
 
 def layouts_of(shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -213,8 +254,9 @@ def domains(
 ) -> dict[int, Domain]:
     """The values that each tensor may take.
 
-    They are declared, or those of the embedding that reads the input, or else those seen in the examples. For floats
-    there is a domain only where all examples lie between 0 and 1, as images and probabilities do.
+    They are declared, or those of the embedding that reads the input, or else those seen in the examples. Of floats
+    that all lie between 0 and 1, as images and probabilities do, most are drawn there; what is 0 or hides is a mask
+    that is added. Other floats have no domain.
 
     Args:
         model: A fresh model; it is called with the first example.
@@ -252,7 +294,9 @@ def _seen(tensors: list[torch.Tensor], name: str) -> Domain | None:
     low, high = min(float(t.double().min()) for t in filled), max(float(t.double().max()) for t in filled)
     flags = "mask" in name.lower() and all(bool(((t == 0) | (t == 1)).all()) for t in filled)
     if filled[0].is_floating_point() and not flags:
-        return Domain(0.0, 1.0) if low >= 0.0 and high <= 1.0 else None
+        if low <= HIDES and all(bool(((t == 0) | (t == low)).all()) for t in filled):
+            return Domain(low, 0.0, mask=True)
+        return Domain(0.0, 1.0, firm=False) if low >= 0.0 and high <= 1.0 else None
     return Domain(low, high, mask=flags)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from exportlint.shapes import contents
 from exportlint.shapes.contents import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, UNIT_KINDS, Domain
 from exportlint.shapes.contract import declared
 
+X = torch.randn(2, 3)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
@@ -37,6 +39,9 @@ def drawn(data, like, shape, domain):
     [
         (torch.float32, None, FLOAT_KINDS),
         (torch.float64, Domain(0.0, 1.0), UNIT_KINDS),
+        (torch.float32, Domain(2.0, 3.0), ("uniform",)),
+        (torch.float32, Domain(-2.0, 0.0), ("zeros", "uniform")),
+        (torch.float32, Domain(-1e9, 0.0, mask=True), BOOLEAN_KINDS),
         (torch.bfloat16, None, FLOAT_KINDS),
         (torch.complex64, None, FLOAT_KINDS),
         (torch.bool, None, BOOLEAN_KINDS),
@@ -97,12 +102,65 @@ def test_domains():
     assert found["ids"] == Domain(0, 10)  # a slice of it is what the embedding reads
     assert found["bag"] == Domain(0, 6)
     assert found["steps"] == Domain(4, 9)
-    assert found["pixels"] == Domain(0.0, 1.0)
+    assert found["pixels"] == Domain(0.0, 1.0, firm=False)
     assert found["noise"] is None
     assert found["attention_mask"] == Domain(1, 1, mask=True)
     assert found["flags"] is None
     assert domains_of(Reads(), args, {"ids": (2, 3), "steps": (0, 99)})["ids"] == Domain(2, 3)
     assert domains_of(Reads(), args, {"steps": (0, 99)})["steps"] == Domain(0, 99)
+
+
+def test_what_an_example_between_0_and_1_does_not_rule_out():
+    """Only a declared range does: many examples are made by `torch.rand` without a thought."""
+    seen = Domain(0.0, 1.0, firm=False)
+    kinds = contents.kinds_of(X, seen)
+    assert set(kinds) == {*FLOAT_KINDS, "uniform"}
+    assert next(kind for kind in contents.PLAIN if kind in kinds) == "uniform"  # what hides least stays in the range
+    assert contents.kinds_of(X, Domain(0.0, 1.0)) == UNIT_KINDS
+    made = contents.Recipe((40,), "torch.float32", "normal", 3, 0.0, 1.0).make()
+    assert float(made.min()) < 0
+    assert float(made.max()) > 1
+
+
+@pytest.mark.parametrize("hidden", [-torch.inf, torch.finfo(torch.float32).min, -1e4])
+def test_a_mask_that_is_added_is_drawn_as_one(hidden):
+    mask = torch.zeros(2, 1, 3, 4)
+    mask[1, :, :, 2:] = hidden
+    domain = domains_of(Adds(), (mask,))["bias"]
+    assert domain == Domain(hidden, 0.0, mask=True)
+    for kind in BOOLEAN_KINDS:
+        made = contents.recipe(lambda *_: (kind, 0, "contiguous"), mask, (2, 1, 3, 4), domain, 4)  # noqa: B023
+        assert set(made.make().unique().tolist()) <= {hidden, 0.0}
+        kept = msgspec.json.decode(msgspec.json.encode(made), type=contents.Recipe)
+        assert (kept, kept.code) == (made, made.code)
+    assert domains_of(Adds(), (torch.tensor([0.0, -3.0]),))["bias"] is None
+    assert domains_of(Adds(), (torch.tensor([0.0, -1e9, 2.0]),))["bias"] is None
+
+
+class Adds(nn.Module):
+    def forward(self, bias):
+        return bias + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+@pytest.mark.parametrize(
+    ("kind", "shape", "shown"),
+    [
+        ("empty row", (3, 4), [0, 4, 4]),
+        ("full row", (3, 4), [4, 0, 0]),
+        ("empty row", (2, 1, 2, 4), [0, 8]),
+        ("empty row", (4,), [0]),
+        ("empty row", (0, 4), []),
+        ("empty row", (3, 0), [0, 0, 0]),
+        ("full row", (), [1]),
+    ],
+)
+def test_masks_in_which_one_row_differs_from_all_others(dtype, kind, shape, shown):
+    like = torch.ones(2, dtype=dtype)
+    made = contents.recipe(lambda *_: (kind, 0, "contiguous"), like, shape, Domain(1, 1, mask=True), 4).make()
+    assert (made.dtype, made.shape) == (dtype, shape)
+    rows = made.reshape(shape[0] if len(shape) > 1 else 1, -1) if made.numel() or len(shape) == 1 else made
+    assert rows.to(torch.int64).sum(-1).flatten().tolist() == shown
 
 
 def test_a_mask_of_ones_is_drawn_with_zeros():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from typing import TYPE_CHECKING
 
 from torch.utils import _pytree as pytree
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from exportlint.shapes.strategies import Drawn, Space
 
 MOST_LISTED = 5
+MASKS = ("empty", "full", "empty row", "full row", "left padded", "right padded", "single")
 
 
 class Values:
@@ -34,7 +36,7 @@ class Values:
     Args:
         subject: The program and its model.
         space: Where contents come from.
-        most: How many calls may be made.
+        most: How many calls may be made, beside those with masks of one kind: twice as many.
     """
 
     def __init__(self, subject: Subject, space: Space, most: int) -> None:
@@ -43,15 +45,16 @@ class Values:
         self.count = 0
 
     def trials(self) -> Iterator[Trial]:
-        """The calls: opposite signs, masks of one kind, then contents of each kind; fewer where no branch is open."""
+        """The calls: masks of one kind, opposite signs, then contents of each kind; fewer where no branch is open."""
         subject = self._subject
         self._watch(subject.example)
         for inputs in subject.ctx.further_examples():
             if same_structure(inputs, subject.example):
                 self._watch(inputs)
-        for trial in self._candidates():
-            if self.count >= self._most:
-                return
+        for trial in itertools.islice(self._masks(), 2 * self._most):
+            self._watch(trial.inputs)
+            yield trial
+        for trial in itertools.islice(self._candidates(), self._most):
             self.count += 1
             self._watch(trial.inputs)
             yield trial
@@ -67,15 +70,15 @@ class Values:
     def _watch(self, inputs: Inputs) -> None:
         self._branches.watch(lambda: self._subject.eager(inputs))
 
+    def _masks(self) -> Iterator[Trial]:
+        if self._has_masks():
+            yield from (Trial.of(self._all_of(kind)) for kind in MASKS)
+
     def _candidates(self) -> Iterator[Trial]:
         with contextlib.suppress(NotImplementedError):  # a type without a negative
             opposite = self._opposite()
             if opposite is not None:
                 yield self._subject.given(opposite, "of opposite sign")
-        for kind in ("empty", "full", "left padded", "right padded", "single"):
-            drawn = self._all_of(kind) if self._has_masks() else None
-            if drawn is not None:
-                yield Trial.of(drawn)
         for kind in ("zeros", "large", "small", "negative", "duplicates", "smallest", "largest"):
             if not self._branches.one_way():
                 return
@@ -91,7 +94,8 @@ class Values:
         changed = False
         for leaf in self._space.contract.tensors:
             tensor: torch.Tensor = flat[leaf.index]
-            if tensor.is_floating_point() and leaf.index not in self._space.domains:
+            domain = self._space.domains.get(leaf.index)
+            if tensor.is_floating_point() and (domain is None or not domain.firm):
                 flat[leaf.index], changed = (-tensor.detach()).requires_grad_(tensor.requires_grad), True
         return pytree.tree_unflatten(flat, spec) if changed else None
 
