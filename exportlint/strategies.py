@@ -108,10 +108,10 @@ def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
 def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
     """Calls of a model case: pairs of positional and keyword arguments, new tensors in each.
 
-    Sizes are drawn inside the case's contract, relations kept. Contents are drawn by kind and seed: floats, negative
-    ones as well where the case gives no range, integers over the range that the case gives or that the model's
-    embeddings have, masks of each pattern, each in several memory layouts. Integers that are dynamic are drawn as sizes are. What else is no tensor stays as in the example.
-    The model is built and called once.
+    Sizes are drawn inside the case's contract, relations kept, and so are integers that are dynamic. Contents are drawn
+    by kind and seed: floats, negative ones as well where the case gives no range, integers over the range that the case
+    gives or that the model's embeddings have, masks of each pattern, each in several memory layouts. What else is no
+    tensor stays as in the example. The model is built and called once.
 
     Args:
         case: Its `dynamic_shapes`, or a second example of other sizes, say what may vary; without either only contents
