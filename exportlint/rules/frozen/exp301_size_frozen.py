@@ -11,7 +11,7 @@ branch only: a guard rejects the sizes of the other one, and `Dim.DYNAMIC` lets 
 size becomes a constant. A comparison that all sizes from 2 on answer alike is not reported, nor one that only raises,
 unless it asks for equality with what the constructor fixes (`height != self.image_size`): then one size is left.
 
-Which dimensions vary is taken from the file's own model case (a second example of another size, or dynamic shapes);
+Which dimensions vary is taken from the project's model cases (a second example of another size, or dynamic shapes);
 without one, only spellings that pin any dimension are reported.
 """
 
