@@ -102,7 +102,8 @@ def _failed(findings: tuple[Finding, ...], notes: tuple[str, ...] = ()) -> Check
 def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
     """The findings for an export that raised."""
     if _is_refusal(error):
-        narrowed = narrowing.of_refusal(ctx.guards, error, "breaks")
+        asked, head = ctx.contract()[0], ctx.head()
+        narrowed = narrowing.of_refusal(ctx.guards, error, "breaks", contract=asked, head=head)
         if narrowed:
             return narrowed
     return (blame.of_failure(error, ctx.head()),)
@@ -111,7 +112,7 @@ def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
 def _is_refusal(error: Exception) -> bool:
     """Whether the export refused the dynamic shapes that were asked for."""
     text = f"{type(error).__name__}: {error}"
-    return "onstraint" in text or "user-specified dim hint" in text
+    return "onstraint" in text or "user-specified" in text
 
 
 def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:

@@ -42,10 +42,17 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Shapes outside of the contract, and what is outside, such as ``x.shape[0] above its maximum``."""
+    """Shapes that a program may refuse, and why, such as ``x.shape[0] above its maximum``.
+
+    Attributes:
+        words: What is outside of the contract, or apart for torch.
+        shapes: The shapes.
+        asked: Whether the contract holds for them, so that an answer should be right.
+    """
 
     words: str
     shapes: Shapes
+    asked: bool = False
 
 
 class Asked:
@@ -160,20 +167,19 @@ def _candidates(start: int, low: int, high: int) -> Iterator[int]:
 
 
 def special(space: Space) -> Iterator[Outside]:
-    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard.
-
-    Of numbers it assumes that they are not negative.
-    """
+    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard."""
     asked = Asked(space.contract)
     for size in SPECIAL:
         keys = [key for key in asked.uses if _plainly(asked, key)]
         if keys:
-            yield Outside(f"sizes of {size}", asked.shapes(dict.fromkeys(keys, size)))
+            yield _apart(asked, keys, size)
         for key in keys if len(keys) > 1 else ():
-            yield Outside(f"sizes of {size}", asked.shapes({key: size}))
-    for key in asked.uses:
-        if asked.of_number(key) and asked.bounds(key)[0] >= 0:
-            yield Outside("a negative number", asked.shapes({key: -1}))
+            yield _apart(asked, [key], size)
+
+
+def _apart(asked: Asked, keys: Sequence[str], size: int) -> Outside:
+    inside = all(low <= size and (high is None or size <= high) for low, high in map(asked.bounds, keys))
+    return Outside(f"sizes of {size}", asked.shapes(dict.fromkeys(keys, size)), inside)
 
 
 def _plainly(asked: Asked, key: str) -> bool:

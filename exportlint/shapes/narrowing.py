@@ -10,41 +10,71 @@ from exportlint import blame
 from exportlint.torch_hooks.guards import user_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from exportlint.findings import Finding, Result
+    from exportlint.places import Place
+    from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
 
-Kind = Literal["pinned", "bounded", "divisible", "equal", "bound", "unequal"]
+Kind = Literal["pinned", "bounded", "divisible", "counted", "equal", "bound", "unequal", "apart"]
 
 SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
+PATH = re.compile(r"inputs((?:\[[^\]]+\]|\.\w+)+)\.shape\[(\d+)\]")  # the same in what is said of hints
+NAMED = re.compile(r"(?:You marked|values of) ([^=\n]+?) (?:as dynamic|= L\[)")
+MOST_GUARDS = 5  # that are quoted of one size
 MOST_CLAUSES = 4  # of what one finding says of several sizes
-# torch's words for what it refuses, and the kinds of guards that can be meant.
-WORDS: tuple[tuple[str, frozenset[Kind]], ...] = (
-    ("specialized it to be a constant", frozenset({"pinned"})),
-    ("must always be equal", frozenset({"equal"})),
-    ("%", frozenset({"divisible", "bound"})),
-    ("satisfy the generated guard", frozenset({"bounded", "bound", "divisible"})),
+# torch's words for what it refuses, and the kinds of guards that can be meant; the first that matches counts.
+WORDS: tuple[tuple[re.Pattern[str], frozenset[Kind]], ...] = (
+    (re.compile("specialized it to be a constant|inferred a static shape"), frozenset({"pinned"})),
+    (re.compile("0/1 specialized"), frozenset()),
+    (re.compile("must always be equal|inferred to be equal"), frozenset({"equal", "bound"})),
+    (re.compile("must always be related"), frozenset({"bound", "equal"})),
+    (re.compile(r"generated guard.*%"), frozenset({"divisible", "bound"})),
+    (re.compile(r"generated guard.*!="), frozenset({"unequal", "apart", "bound"})),
+    (re.compile("generated guard"), frozenset({"bounded", "bound", "divisible", "counted"})),
+    (re.compile("user-specified min/max range"), frozenset({"bounded", "counted"})),
 )
+ADVICE = re.compile(r" If you're using mark_dynamic.*$")  # torch's, for another interface
+GUARD = re.compile(r"^(.*satisfy the generated guard) (.*?)\.?$")
+HEADLESS = "the export is refused here: what the program is captured for is narrower than what is asked"
+SMALL = "torch takes a size of 0 or 1 in the example for a constant"
 
 
 def kind_of(guard: Guard) -> Kind:
     """What a guard does to the sizes in it.
 
-    ``pinned`` to a number, ``bounded`` by one, ``divisible``, ``equal`` to another size, ``bound`` by any other
-    equation (every dimension can look symbolic and still be bound), or merely ``unequal``.
+    ``pinned`` to a number, ``bounded`` by one, ``divisible``, ``counted`` (the number of its parts is fixed), ``equal``
+    to another size, ``bound`` by any other equation (every dimension can look symbolic and still be bound), merely
+    ``unequal``, or ``apart``: a part of it that has the size of 0 or 1 is told apart.
     """
     expression, symbols = guard.expression, guard.expression.free_symbols
     relation = getattr(expression, "rel_op", None)
     if relation == "!=":
-        return "unequal"
+        parted = len(symbols) == 1 and not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1")
+        return "apart" if parted else "unequal"
     if relation == "==":
-        if "Mod(" in str(expression) or "//" in str(expression):
-            return "divisible" if len(symbols) == 1 else "bound"
-        if len(symbols) == 1:
-            return "pinned"
-        return "equal" if expression.lhs.is_Symbol and expression.rhs.is_Symbol else "bound"
+        return _equation(expression, len(symbols))
     return "bounded" if len(symbols) == 1 else "bound"
+
+
+def _equation(expression: Any, sizes: int) -> Kind:
+    """The kind of an equation."""
+    text = str(expression)
+    if sizes != 1:
+        plain = _is_size(expression.lhs) and _is_size(expression.rhs)
+        return "equal" if plain else "bound"
+    if "Mod(" in text:
+        return "divisible"
+    if "Max(" in text or "Min(" in text:
+        return "bounded"
+    if "//" in text:  # as many parts, of whatever size, or no rest
+        return "counted" if expression.lhs.is_number or expression.rhs.is_number else "divisible"
+    return "pinned"
+
+
+def _is_size(side: Any) -> bool:
+    return bool(getattr(side, "is_Symbol", False))
 
 
 def say(guard: Guard) -> str:
@@ -56,30 +86,86 @@ def say(guard: Guard) -> str:
         return f"this line makes two sizes equal: {text}"
     if kind == "bounded":
         return f"this line bounds a dynamic size: {text}"
+    if kind == "counted":
+        return f"this line fixes the number of parts of a dynamic size: {text}"
+    if kind in ("apart", "unequal"):
+        return f"this line tells one size apart: {text}"
     return f"this line binds dynamic sizes: {text}"
 
 
-def of_refusal(guards: Sequence[Guard], error: BaseException, outcome: Result) -> tuple[Finding, ...]:
+def of_refusal(
+    guards: Sequence[Guard],
+    error: BaseException,
+    outcome: Result,
+    *,
+    contract: Contract | None = None,
+    head: Place | None = None,
+) -> tuple[Finding, ...]:
     """Findings for an export that was refused since guards narrow dimensions that were declared dynamic.
 
     Every violation that torch lists is matched with the guards of its kind; those at one line are one finding, which
-    names each size.
+    names each size. What no guard explains is a finding at the head of the model.
 
     Args:
         guards: The guards of the export.
         error: What it raised.
         outcome: What the refusal means: the capture that was asked for breaks, or it holds for fewer sizes.
+        contract: What was asked, for the names of dimensions.
+        head: Where the model begins.
     """
+    names = _names(contract)
     findings: list[tuple[Finding, frozenset[str]]] = []
-    for line in str(error).splitlines():
-        kinds = next((kinds for words, kinds in WORDS if words in line), None)
-        if kinds is None:
-            continue
-        for guard in _meant(guards, kinds, set(SOURCE.findall(line))):
-            rule, evidence = blame.size_rule(guard.place), user_words(line.strip(" -"))
+    for line, evidence in _violations(str(error)):
+        kinds = next(kinds for pattern, kinds in WORDS if pattern.search(line))
+        sources = _sources(line, names)
+        meant = _meant(guards, kinds, sources)
+        for guard in meant:
+            rule = blame.size_rule(guard.place)
             found = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
             findings.append((found, frozenset(guard.sources.values())))
+        if not meant:
+            findings.append((_unexplained(line, head, outcome, evidence), frozenset(sources or {line})))
     return joined(findings)
+
+
+def _violations(text: str) -> Iterator[tuple[str, str]]:
+    """What torch refuses, a line each, and what to quote: all generated guards of the same sizes together."""
+    lines = [line.strip(" -") for line in text.splitlines() if line.lstrip().startswith("- ")]
+    lines = [ADVICE.sub("", line) for line in lines if any(pattern.search(line) for pattern, _ in WORDS)]
+    guards: dict[str, list[str]] = {}
+    for match in filter(None, map(GUARD.match, lines)):
+        guards.setdefault(match[1], []).append(match[2])
+    for line in lines:
+        said = GUARD.match(line)
+        same = guards[said[1]] if said is not None else []
+        more = [f"and {len(same) - MOST_GUARDS} more"] if len(same) > MOST_GUARDS else []
+        quoted = f"{said[1]}s {'; '.join([*same[:MOST_GUARDS], *more])}" if said is not None and same[1:] else line
+        yield line, user_words(PATH.sub(r"L\1.size()[\2]", quoted))
+
+
+def _unexplained(line: str, head: Place | None, outcome: Result, evidence: str) -> Finding:
+    """The finding for a violation that no line of the model explains."""
+    if re.search(r"0/1 specialized|constant \([01]\)", line):
+        rewrite = "Export from an example in which the size is 2 or more."
+        return blame.finding("EXP301", SMALL, head, outcome=outcome, rewrite=rewrite, evidence=evidence)
+    return blame.finding("EXP301", HEADLESS, head, outcome=outcome, evidence=evidence)
+
+
+def _names(contract: Contract | None) -> dict[str, set[str]]:
+    """The sizes of each name, by torch's words for them."""
+    found: dict[str, set[str]] = {}
+    for leaf in contract.leaves if contract is not None else ():
+        for d, ask in leaf.asked.items():
+            if ask.name:
+                found.setdefault(ask.name, set()).add(leaf.size(d))
+    return found
+
+
+def _sources(line: str, names: Mapping[str, set[str]]) -> set[str]:
+    """The sizes that a violation is about."""
+    found = set(SOURCE.findall(line))
+    found |= {f"L{path}.size()[{d}]" for path, d in PATH.findall(line)}
+    return found or {source for name in NAMED.findall(line) for source in names.get(name.strip(), ())}
 
 
 def joined(found: Iterable[tuple[Finding, frozenset[str]]]) -> tuple[Finding, ...]:
@@ -108,6 +194,10 @@ def _one(findings: Sequence[Finding]) -> Finding:
 
 def _meant(guards: Iterable[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:
     """The guards that a violation can be about: of its kinds, and over its sizes where it names them."""
-    of_kind = [guard for guard in guards if not guard.deferred and guard.place is not None and kind_of(guard) in kinds]
+    live = [guard for guard in guards if not guard.deferred and guard.place is not None]
+    of_kind = [guard for guard in live if kind_of(guard) in kinds]
+    if not sources:
+        return of_kind
+    same = [guard for guard in of_kind if sources == set(guard.sources.values())]
     about = [guard for guard in of_kind if sources & set(guard.sources.values())]
-    return about or of_kind
+    return same or about or ([guard for guard in live if sources & set(guard.sources.values())] if kinds else [])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 Grant = Literal["as asked", "constant", "equal", "related", "divisible", "range", "bound"]
+Change = Literal[Grant, "counted", "apart"]  # what is advised
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,16 @@ class Term:
         return f"{self.name}: asked {self.ask.words}, granted {self.granted}"
 
 
-CHANGES = {
+CHANGES: dict[Change, str] = {
     "constant": "Keep the size symbolic here, or declare the dimension static: leave it out of dynamic_shapes.",
     "equal": "Give both dimensions the same Dim, or drop the code that makes them equal.",
     "related": "Declare the relation, as in 2 * Dim('n'), or drop the code that makes it.",
     "divisible": "Pad to a multiple with tensor operators, or declare a multiple, as in 4 * Dim('n').",
     "range": "Replace the comparison or the slice by tensor operators that hold for all sizes, or declare the range.",
+    "counted": "Let the number of parts not follow the size: use view, narrow or operators on the whole in place "
+    "of chunk, split or a loop. Or declare the range.",
+    "apart": "Declare a minimum above which no part has the size of 0 or 1, which torch tells apart, as in "
+    "Dim('n', min=4).",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
 }
 
@@ -108,10 +113,10 @@ class _Terms:
         elif size in self._shared:
             grant, words, why = "equal", "a size that another dimension must have too", of("equal", "bound")
         elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
-            grant, words, why = "range", between(low, high), of("bounded", "unequal")
+            grant, words, why = "range", between(low, high), of("bounded", "unequal", "counted", "apart")
         elif guards := of("divisible"):
             grant, words, why = "divisible", f"where {guards[0].text}", guards
-        elif guards := of("bound", "unequal"):
+        elif guards := of("bound", "counted", "unequal", "apart"):
             grant, words, why = "bound", f"where {guards[0].text}", guards
         return grant, words, why
 

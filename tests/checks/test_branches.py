@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from commands import marked
 
 from exportlint.checks.shapes.branches import Branches
@@ -56,6 +57,7 @@ def small(x, y=None, ys=()):
     if -1 < x < 2: k = d  # noqa: E701  # at: chain
     if x == 1 and y: k = 3  # noqa: E701  # at: both
     assert x > -9
+    if torch.compiler.is_exporting() or torch.jit.is_tracing(): k = 4  # noqa: E701
     f = lambda: 1 if x > 2 else 2  # noqa: E731  # at: lambda
     try:
         z = 1 / x

@@ -21,6 +21,7 @@ from exportlint.checks.context import Context, Settings
 from exportlint.checks.shapes import check as shapes
 from exportlint.checks.shapes import search
 from exportlint.checks.shapes.search import OfCase
+from exportlint.shapes import terms
 from exportlint.torch_hooks.guards import GuardLog
 
 HERE = Path(__file__)
@@ -147,6 +148,12 @@ def test_a_size_of_one_that_torch_assumes_not_to_happen():
     found = check(single, dynamic_shapes=FREE)
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "single")])
     assert found.findings[0].severity == "error"
+    assert found.findings[0].message.endswith("which it should refuse")
+    found = check(single, dynamic_shapes={"x": {0: Dim("n")}})
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "single")])
+    assert "which it should refuse" not in found.findings[0].message
+    found = check(single, dynamic_shapes={"x": {0: Dim("n", min=2)}})
+    assert found.findings[0].message.endswith("which it should refuse")
     found = check(single, (X[:1],), inputs2=(X,), dynamic_shapes={"x": {0: Dim.AUTO}})
     assert "since torch takes a size of 0 or 1 in the example for a constant" in found.findings[0].message
     assert found.findings[0].rewrite == "Export from an example in which the size is 2 or more."
@@ -171,6 +178,7 @@ def test_values_that_go_another_way():
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "full mask")])
     found = check(opposite, (X.abs() + 1,))
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "opposite")])
+    assert [f.rule for f in found.findings] == ["EXP101"]
 
 
 def config(self, x):
@@ -213,6 +221,42 @@ def test_each_layout_is_tried(dynamic_shapes):
     found = check(strided, dynamic_shapes=dynamic_shapes, examples=2)
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "strided")])
     assert any("transposed" in f.evidence or "expanded" in f.evidence for f in found.findings)
+    assert {f.rule for f in found.findings} == {"EXP004"}
+
+
+def halves(self, x):
+    first, second = x.chunk(2)  # at: halves
+    return first.sum() + second.sum() * 2
+
+
+def thirds(self, x):
+    return sum(part.sum() * i for i, part in enumerate(x.chunk(3)))  # at: thirds
+
+
+def rows(self, x):
+    return sum(part.sum() * i for i, part in enumerate(x.split(2)))  # at: rows of two
+
+
+@pytest.mark.parametrize(
+    ("forward", "mark", "change"),
+    [(halves, "halves", "apart"), (thirds, "thirds", "counted"), (rows, "rows of two", "counted")],
+)
+def test_parts_of_a_size_are_no_multiples_of_it(forward, mark, change):
+    found = check(forward, (torch.ones(8, 3),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
+    assert [f.rewrite for f in found.findings] == [terms.CHANGES[change]]
+
+
+def other_sizes(self, x):
+    if not torch.compiler.is_exporting() and x.shape[0] != 4:  # at: other sizes
+        return x * 2
+    return x
+
+
+def test_a_call_outside_of_the_contract_hides_no_fault_inside():
+    found = check(other_sizes, dynamic_shapes={"x": {0: Dim("n", min=3, max=8)}})
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "other sizes")])
+    assert "which it should refuse" not in found.findings[0].message
 
 
 def test_the_smallest_call_is_told_as_code_that_shows_the_failure():

@@ -8,10 +8,12 @@ import torch
 from commands import marked
 from torch import nn
 from torch.export import Dim
+from torch.utils._sympy.functions import FloorDiv, Max
 
 from exportlint.findings import Finding
 from exportlint.places import Place
 from exportlint.shapes import narrowing
+from exportlint.shapes.contract import declared
 from exportlint.torch_hooks.guards import Guard, GuardLog
 
 HERE = Path(__file__)
@@ -33,6 +35,10 @@ def guard(expression):
         (sympy.Eq(A, 2 * B), "bound", "this line binds dynamic sizes"),
         (A < B, "bound", "this line binds dynamic sizes: x.shape[0] < x.shape[1]"),
         (sympy.Eq(sympy.Mod(A, 4), 0), "divisible", "this line binds dynamic sizes"),
+        (sympy.Eq(FloorDiv(A + 3, 4), 2), "counted", "this line fixes the number of parts of a dynamic size"),
+        (sympy.Eq(A, 3 * FloorDiv(A, 3)), "divisible", "this line binds dynamic sizes"),
+        (sympy.Eq(Max(1, FloorDiv(A, 3)), FloorDiv(A, 3)), "bounded", "this line bounds a dynamic size"),
+        (sympy.Ne(FloorDiv(A, 2), 1), "apart", "this line tells one size apart"),
         (sympy.Ne(A, 4), "unequal", ""),
     ],
 )
@@ -95,6 +101,76 @@ def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, exa
 class Both(nn.Module):
     def forward(self, x):
         return x + torch.ones(int(x.shape[0]), int(x.shape[1]))  # at: both
+
+
+class Twice(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, x]) + y  # at: twice
+
+
+class Pooled(nn.Module):
+    def forward(self, x):
+        return nn.functional.avg_pool1d(x, 2)  # at: pooled
+
+
+class Pins(nn.Module):
+    def forward(self, x, y):
+        x = x + torch.ones(int(x.shape[0]), 1)  # at: pins x
+        return x.sum() + y[: int(y.shape[0])]  # at: pins y
+
+
+class Free(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def refused(model, args, shapes):
+    with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.export.export(model(), args, dynamic_shapes=shapes, strict=False)
+    contract, head = declared(model(), (args, {}), shapes), Place(str(HERE), 1)
+    return narrowing.of_refusal(log.guards, caught.value, "breaks", contract=contract, head=head)
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "shapes", "marks", "words"),
+    [
+        (Twice, (B4, torch.ones(8, 4)), {"x": {0: Dim("a")}, "y": {0: Dim("b")}}, ["twice"], "by b = 2*a"),
+        (Pooled, (torch.ones(2, 3, 8),), {"x": {2: Dim("t")}}, ["pooled"], "(x.shape[2] // 2) != 1"),
+        (
+            Pins,
+            (B4, torch.ones(5)),
+            {"x": {0: Dim("a")}, "y": {0: Dim("b")}},
+            ["pins x", "pins y"],
+            "You marked a as dynamic but your code specialized it to be a constant (4).",
+        ),
+        (
+            Free,
+            (torch.ones(1, 4),),
+            {"x": {0: Dim.DYNAMIC}},
+            [],
+            "export 0/1 specialized due to hint of 1 for dimension x",
+        ),
+        (Free, (torch.ones(1, 4),), {"x": {0: Dim("b")}}, [], "You marked b as dynamic"),
+    ],
+)
+def test_each_violation_is_at_its_line_or_at_the_head(model, args, shapes, marks, words):
+    findings = refused(model, args, shapes)
+    assert [f.line for f in findings] == ([marked(HERE, mark) for mark in marks] or [1])
+    assert words in findings[0].evidence
+    assert not any("mark_dynamic" in f.evidence or "L[" in f.evidence for f in findings)
+    assert len({f.evidence for f in findings}) == len(findings)
+    if not marks:
+        assert (findings[0].message, findings[0].rewrite[:6]) == (narrowing.SMALL, "Export")
+
+
+def test_all_guards_of_one_size_are_quoted():
+    class Guards(nn.Module):
+        def forward(self, x):
+            return (x[:8] if x.shape[0] % 3 == 0 else x) * 2
+
+    (found,) = refused(Guards, (torch.ones(6, 4),), {"x": {0: Dim("b")}})
+    assert "satisfy the generated guards (x.shape[0] % 3) == 0; " in found.evidence
+    assert "x.shape[0] <= 7" in found.evidence
 
 
 def test_all_dimensions_that_one_line_narrows_are_named():

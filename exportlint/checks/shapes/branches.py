@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ MOST_CHARACTERS = 40  # of a condition that is quoted
 # Instructions between what computes a condition and the jump.
 BETWEEN = frozenset({"TO_BOOL", "COPY", "CACHE", "EXTENDED_ARG", "NOP", "DUP_TOP"})
 CALLS = 3 if sys.version_info >= (3, 12) else 1  # of a function that is watched
+CAPTURING = re.compile(r"\bis_(exporting|compiling|dynamo_compiling|tracing)\(")  # never true in an eager call
 SUBJECT, PATTERN = -1, -2  # parts of a match that are no case's body
 
 
@@ -250,6 +252,8 @@ def _of_file(file: str) -> tuple[dict[Any, Condition], list[tuple[ast.Match, tup
     asserted = {id(node) for found in ast.walk(tree) if isinstance(found, ast.Assert) for node in ast.walk(found)}
     for node in ast.walk(tree):
         for leaf, negated, words in () if id(node) in asserted else _leaves_of(node):
+            if CAPTURING.search(ast.unparse(leaf)):
+                continue
             plain, inverted = _condition(file, leaf, negated, words)
             if conditions.setdefault(_position(leaf), plain) is plain:
                 lines.setdefault(leaf.lineno, []).append(plain)

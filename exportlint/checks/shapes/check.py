@@ -140,9 +140,8 @@ def _refused(ctx: Context, error: Exception, guards: list[Guard], contract: Cont
     """The result for a case whose export with these dynamic shapes fails; with a contract, they were inferred."""
     if contract is None or not contract.dynamic:
         return _not_checked("the model is not captured")
-    findings = narrowing.of_refusal(guards, error, "specialises") or (
-        blame.of_failure(error, ctx.head(), "specialises"),
-    )
+    narrowed = narrowing.of_refusal(guards, error, "specialises", contract=contract, head=ctx.head())
+    findings = narrowed or (blame.of_failure(error, ctx.head(), "specialises"),)
     reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
 

@@ -115,7 +115,7 @@ class Search:
 
     def _outside(self, space: Space) -> None:
         found = [*edges.special(space), *edges.outside(space)][: max(2, min(OUTSIDE, self.examples // 2))]
-        trials = (Trial.of(_plainly(space, o.shapes), inside=False, words=o.words) for o in found)
+        trials = (Trial.of(_plainly(space, o.shapes), inside=o.asked, words=o.words) for o in found)
         self._all(trials, outside=True)
         self._all(others(self.subject), outside=True)
 

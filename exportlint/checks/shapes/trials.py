@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from exportlint import blame
@@ -19,9 +21,8 @@ from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.strategies import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    import torch
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     Key = tuple[str, Place | None, frozenset[str]]  # the rule, the line, and the sizes that a fault is about
 
+OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
 
@@ -109,12 +111,25 @@ class FaultError(Exception):
         )
 
 
-def _change(guard: Guard) -> terms.Grant:
-    """What a guard makes of a dimension."""
-    kinds: dict[narrowing.Kind, terms.Grant] = {
+def _opposite(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.logical_not() if tensor.dtype == torch.bool else -tensor
+
+
+def _changed(change: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with other values and the same strides."""
+    shared = [not stride for stride in tensor.stride()]  # dimensions whose elements are one
+    once = tensor.detach()[tuple(slice(0, 1) if one else slice(None) for one in shared)]
+    return change(once).expand(tensor.shape)
+
+
+def _change(guard: Guard) -> terms.Change:
+    """What is advised where a guard narrows a dimension."""
+    kinds: dict[narrowing.Kind, terms.Change] = {
         "pinned": "constant",
         "bounded": "range",
         "divisible": "divisible",
+        "counted": "counted",
+        "apart": "apart",
         "equal": "equal",
         "bound": "bound",
         "unequal": "bound",
@@ -160,6 +175,7 @@ class Subject:
         self.keeps_state = mutates(self.program)
         self.asked = [leaf.size(d) for leaf in self.contract.leaves for d in leaf.asked]
         self._variables = Asked(self.contract).by_source
+        self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
 
     def eager(self, inputs: Inputs) -> Any:
         """The eager model's result for copies of these arguments.
@@ -230,7 +246,7 @@ class Subject:
             return
         self.ran += 1
         fault = self._wrong(trial, expected, actual)
-        if fault is not None and fault.key not in self.known:
+        if fault is not None and fault.key not in self.known | self.faults.keys():  # a call inside says more
             self.faults[fault.key] = fault
             raise fault
 
@@ -286,27 +302,52 @@ class Subject:
         """The program answers, and wrongly."""
         guard = violated(self.guards, trial.sizes)
         place = guard.place if guard is not None else self.part(trial.inputs)
-        rule = "" if place is not None else UNBLAMED
         message = "the program returns something else than the eager model for another call"
         if not trial.inside:
             message += ", which it should refuse"
-        place = place or self.ctx.head()
         about = self.variables(guard.sources.values()) if guard is not None else frozenset()
-        return FaultError(message, place, str(difference), trial, rule=rule, guard=guard, about=about, outcome="silent")
+        return FaultError(
+            message, place or self.ctx.head(), str(difference), trial,
+            rule=self._decided(trial, place) if guard is None else "", guard=guard, about=about, outcome="silent",
+        )  # fmt: skip
+
+    def _decided(self, trial: Trial, place: Place | None) -> str:
+        """The rule of a wrong answer that no guard explains, by what decides where the eager call goes another way."""
+        if place is None:
+            return UNBLAMED
+        if place not in self._rules:
+            shapes = [[getattr(v, "shape", None) for v in pytree.tree_leaves(i)] for i in (self.example, trial.inputs)]
+            of_sizes = UNBLAMED if shapes[0] == shapes[1] else blame.size_rule(place)
+            self._rules[place] = OF_VALUES if self._values_decide(trial.inputs, place) else of_sizes
+        return self._rules[place]
+
+    def _values_decide(self, inputs: Inputs, place: Place) -> bool:
+        """Whether other values of the same tensors lead another way at a line."""
+        others: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.zeros_like, torch.ones_like, _opposite)
+        for change in others:
+            changed = pytree.tree_map_only(torch.Tensor, functools.partial(_changed, change), inputs)
+            parted = divergence.place(self._calling(inputs), self._calling(changed))
+            if parted == place:
+                return True
+        return False
 
     def finding(self, fault: FaultError) -> Finding:
         """The finding for a fault; where the program answers wrongly, it says where values part."""
         found = values_part(self.ctx, self.program, fault.trial.inputs) if fault.outcome == "silent" else None
         if found is not None:
             fault.parting = f"; {found}"
-            if fault.rule == UNBLAMED:
+            if fault.place == self.ctx.head():
                 fault.place = found.place or fault.place
         return fault.finding()
 
     def part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""
-        one, two = self.ctx.build(), self.ctx.build()
-        return divergence.place(lambda: call(one, fresh(self.example)), lambda: call(two, fresh(inputs)))
+        return divergence.place(self._calling(self.example), self._calling(inputs))
+
+    def _calling(self, inputs: Inputs) -> Callable[[], Any]:
+        """A call of a fresh eager model."""
+        model = self.ctx.build()
+        return lambda: call(model, fresh(inputs))
 
     def given(self, inputs: Inputs, words: str, *, inside: bool = True) -> Trial:
         """The trial of a call that was not drawn."""
