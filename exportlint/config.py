@@ -102,10 +102,16 @@ class Table:
     def error(self, key: str, words: str, item: str = "") -> ConfigError:
         """An error about a key, at its line; or at the line of an item of its value."""
         where = f" in [{self.name}]" if self.name else ""
-        return ConfigError(f"{self.place(key, item)}: {key}{where} {words}")
+        place = self.place(key, item)
+        return ConfigError(f"{place}{': ' if place else ''}{key}{where} {words}")
 
     def place(self, key: str, item: str = "") -> str:
-        """The file, with the line that sets the key; or with the first line from there on that holds the item."""
+        """The file, with the line that sets the key; or with the first line from there on that holds the item.
+
+        Empty where there is no file.
+        """
+        if self.file is None:
+            return ""
         lines = self.text.splitlines()
         number = self._line(key, lines)
         for later in range(number, len(lines) + 1) if item and number else ():
@@ -114,20 +120,30 @@ class Table:
         return f"{self.file}:{number}" if number else str(self.file)
 
     def _line(self, key: str, lines: list[str]) -> int:
-        """The first line after the head of the table that begins with the key; 0 where there is none."""
-        inside = not self.name
-        full = f"{self.name}.{key}".lstrip(".")
+        """The first line that sets the key, or something inside of it; 0 where there is none."""
+        wanted = [*(self.name.split(".") if self.name else ()), key]
+        head: list[str] = []
         for number, line in enumerate(lines, 1):
-            head = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?$", line)
-            if head is not None:
-                inside = head[1].replace('"', "") == self.name
-                if head[1].replace('"', "") == full:
-                    return number
-            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
+            begun = _HEAD.match(line)
+            if begun is not None:
+                head = _parts(begun[1])
+            found = head if begun is not None else head + _parts(set_[1]) if (set_ := _SET.match(line)) else []
+            if found[: len(wanted)] == wanted:
                 return number
         # A table may also be written inside of a value.
         written = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*=")
         return next((n for n, line in enumerate(lines, 1) if written.search(line)), 0)
+
+
+_PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+)"""
+_DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEAD = re.compile(rf"\s*\[{{1,2}}\s*({_DOTTED})\s*\]{{1,2}}\s*(?:#.*)?$")
+_SET = re.compile(rf"\s*({_DOTTED})\s*=")
+
+
+def _parts(dotted: str) -> list[str]:
+    """The names of a dotted key."""
+    return [part.strip("\"'") for part in re.findall(_PART, dotted)]
 
 
 def _kinds(kind: type | tuple[type, ...]) -> tuple[type, ...]:
@@ -168,17 +184,30 @@ def in_file(file: Path) -> Table | None:
     Raises:
         ConfigError: When it cannot be read, or is no TOML.
     """
-    path = ("tool", "exportlint") if file.name == "pyproject.toml" else ()
+    is_project = file.name == "pyproject.toml"
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from error
-    if path and path[-1] not in text:
+    if is_project and "exportlint" not in text:
         return None
     try:
         values: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
-    for key in path:
-        values = values.get(key) if isinstance(values, dict) else None
-    return Table(file, ".".join(path), values, text) if isinstance(values, dict) else None
+    return _of_project(file, values, text) if is_project else _of_its_own(file, values, text)
+
+
+def _of_project(file: Path, values: dict[str, Any], text: str) -> Table | None:
+    tool = values.get("tool")
+    if not isinstance(tool, dict) or "exportlint" not in tool:
+        return None
+    return Table(file, "tool", tool, text).table("exportlint")
+
+
+def _of_its_own(file: Path, values: dict[str, Any], text: str) -> Table:
+    found = Table(file, "", values, text)
+    for key in ("tool", "exportlint"):
+        if key in values:
+            raise found.error(key, f"is not known; keys of {file.name} stand without the heading [tool.exportlint]")
+    return found

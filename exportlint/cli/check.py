@@ -56,7 +56,6 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
     input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, or wrong settings.
     """
     from exportlint.places import display_path
-    from exportlint.source.discover import MissingPathError
 
     try:
         status = _run(paths or (Path(),), resolver(given), **given)
@@ -64,7 +63,7 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
         if error.filename is None:
             raise  # standard output
         _fail(f"{display_path(error.filename)}: {error.strerror or error}")
-    except (MissingPathError, UserError) as error:
+    except UserError as error:
         _fail(str(error))
     sys.exit(0 if given["exit_zero"] else status)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.linting.settings import EXCLUDED
+from exportlint.linting.settings import EXCLUDED, is_pattern
 from exportlint.source.discover import gathered
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _lines(file: Path) -> list[str]:
 
 def _compiled(patterns: Iterable[str], root: Path, top: Path) -> GitIgnoreSpec | None:
     """The patterns, less those that fit the named folder itself; ``None`` where none is left."""
-    written = [p for p in patterns if p.strip() and not p.startswith("#")]
+    written = [p for p in patterns if is_pattern(p)]  # others fit nothing, as with git
     if not written:
         return None
     from pathspec import GitIgnoreSpec

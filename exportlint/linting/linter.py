@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exportlint.config import Table, UserError
 from exportlint.linting.discovery import discover
 from exportlint.linting.selection import Layer, known
-from exportlint.linting.settings import NAMES, Resolver, dotted_names, release
+from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, field_of, key_of
 from exportlint.source.engine import Linted, Options, examine_files, examine_text
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def check_paths(paths: Iterable[str | Path], **settings: Any) -> tuple[Predictio
 
     Raises:
         MissingPathError: When a path does not exist.
-        ConfigError: When a configuration means nothing.
+        ConfigError: When a configuration or a setting means nothing.
         SelectorError: When a selector means nothing.
         TypeError: When a setting is not known.
+        UserError: When `paths` is one path.
     """
     resolver = resolver_of(**settings)
-    asked = [Path(path) for path in paths]
+    asked = _paths(paths)
     return check_files(discover(asked, resolver), resolver, asked=asked).predictions
 
 
@@ -70,7 +72,7 @@ def check_source(source: str | bytes, filename: str | Path = "<source>", **setti
         Findings in the order of lines, those of severity ``info`` included.
 
     Raises:
-        ConfigError: When a configuration means nothing.
+        ConfigError: When a configuration or a setting means nothing.
         SelectorError: When a selector means nothing.
         TypeError: When a setting is not known.
     """
@@ -100,19 +102,31 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
     Raises:
         SelectorError: When a selector means nothing.
         TypeError: When a setting is not known.
-        UserError: When ``torch_version`` is no release, or a name no dotted one.
+        ConfigError: When a value is none of the setting.
     """
     given = {name: value for name, value in settings.items() if value is not None}
-    chosen = {name: known(given.pop(name)) for name in ("select", "extend_select", "ignore") if name in given}
-    unknown = sorted(given.keys() - set(NAMES))
+    unknown = sorted(given.keys() - {*NAMES, *map(field_of, SELECTING)})
     if unknown:
         raise TypeError(f"{unknown[0]!r} is no setting: {', '.join(NAMES)}")
-    if isinstance(given.get("torch_version"), str):
-        given["torch_version"] = release(given["torch_version"])
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    for name in ("entry_points", "tensor_types", "module_bases", "tracing_predicates"):
-        dotted_names(values.get(name, ()), wildcards=name == "entry_points")
+    table = Table(None, "", {key_of(name): _as_in_toml(value) for name, value in given.items()})
+    chosen = {name: known(table.strings(key_of(name)) or ()) for name in map(field_of, SELECTING) if name in given}
+    values = {name: READERS[key_of(name)](table, key_of(name)) for name in given if name not in chosen}
     return Resolver(values, Layer(**chosen), Path(config) if config is not None else None, isolated)
+
+
+def _as_in_toml(value: Any) -> Any:
+    """The value as a configuration file would give it."""
+    if isinstance(value, dict):
+        return {name: _as_in_toml(each) for name, each in value.items()}
+    if isinstance(value, (tuple, set, frozenset)):
+        return sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
+    return value
+
+
+def _paths(paths: Iterable[str | Path]) -> list[Path]:
+    if isinstance(paths, (str, bytes, Path)):
+        raise UserError(f"the paths to lint must be a list of paths, not {str(paths)!r} alone")
+    return [Path(path) for path in paths]
 
 
 def check_files(

@@ -185,17 +185,23 @@ def _under(found: Settings, table: Table) -> Settings:
     values: dict[str, Any] = {}
     for key, reader in READERS.items():
         if key in table.values:
-            values[_field(key)] = reader(table, key)
+            values[field_of(key)] = reader(table, key)
     if "extend_exclude" in values:
         values["extend_exclude"] = found.extend_exclude + values["extend_exclude"]
-    chosen = {_field(key): _selectors(table, key) for key in SELECTING if key in table.values}
+    chosen = {field_of(key): _selectors(table, key) for key in SELECTING if key in table.values}
     layers = (*found.layers, Layer(**chosen)) if chosen else found.layers
-    places = {_field(key): table.place(key) for key in table.values}
+    places = {field_of(key): table.place(key) for key in table.values}
     return replace(found, **values, layers=layers, origins=found.origins | places)
 
 
-def _field(key: str) -> str:
+def field_of(key: str) -> str:
+    """The name in Python of a key of the configuration."""
     return key.replace("-", "_")
+
+
+def key_of(name: str) -> str:
+    """The key of the configuration of a name in Python."""
+    return name.replace("_", "-")
 
 
 def _selectors(table: Table, key: str) -> tuple[str, ...]:
@@ -212,9 +218,19 @@ def _strings(table: Table, key: str) -> tuple[str, ...]:
 def _patterns(table: Table, key: str) -> tuple[str, ...]:
     found = _strings(table, key)
     for each in found:
-        if not each.strip() or each.startswith("!"):
+        if each.startswith("!") or not is_pattern(each):
             raise table.error(key, f"is wrong: {each!r} is no pattern of what to leave out", each)
     return found
+
+
+def is_pattern(text: str) -> bool:
+    """Whether the text is a pattern of ``.gitignore`` that fits something."""
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return any(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([text]).patterns)
+    except (ValueError, re.error):
+        return False
 
 
 def _dotted(table: Table, key: str) -> tuple[str, ...]:
@@ -285,6 +301,9 @@ def _release(table: Table, key: str) -> tuple[int, int]:
 
 def _per_file(table: Table, key: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     inner = table.table(key)
+    for pattern in inner.values:
+        if not is_pattern(pattern.removeprefix("!")):
+            raise inner.error(pattern, "is no pattern of files")
     return tuple((pattern, _selectors(inner, pattern)) for pattern in inner.values)
 
 

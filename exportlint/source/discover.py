@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exportlint.config import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env", "__pypackages__"})
 
 
-class MissingPathError(Exception):
+class MissingPathError(UserError):
     """A path that was named does not exist, or is neither a file nor a folder."""
 
     def __init__(self, path: Path) -> None:

@@ -237,10 +237,11 @@ def test_a_rule_that_source_does_not_show_is_told(run) -> None:
     ("options", "words"),
     [
         (("--select", " , "), "Error: Invalid value for '--select': it names nothing\n"),
-        (("--tensor-type", "a b"), "error: 'a b' is no dotted name\n"),
-        (("--module-base", "*.Base"), "error: '*.Base' is no dotted name\n"),
-        (("--entry-point", "*."), "error: '*.' is no dotted name\n"),
-        (("--torch-version", "two"), "error: 'two' is no release of torch such as '2.13'\n"),
+        (("--tensor-type", "a b"), "error: tensor-types is wrong: 'a b' is no dotted name\n"),
+        (("--module-base", "*.Base"), "error: module-bases is wrong: '*.Base' is no dotted name\n"),
+        (("--entry-point", "*."), "error: entry-points is wrong: '*.' is no dotted name\n"),
+        (("--exclude", "[a"), "error: exclude is wrong: '[a' is no pattern of what to leave out\n"),
+        (("--torch-version", "two"), "error: torch-version is wrong: 'two' is no release of torch such as '2.13'\n"),
     ],
 )
 def test_an_option_that_means_nothing_is_told(run, options: tuple[str, ...], words: str) -> None:

@@ -36,8 +36,8 @@ def test_every_setting_with_its_place(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         (["--config", "gone.toml"], "--config gone.toml: no such file"),
         (["gone"], "gone: no such file or folder"),
-        (["--select", "EXPO"], "'EXPO' is no rule, family of rules or beginning of a code; did you mean "),
-        (["--torch-version", "new"], "'new' is no release of torch such as '2.13'"),
+        (["--select", "EXPO"], "'EXPO' is no rule, family of rules or beginning of a code; exportlint rules"),
+        (["--torch-version", "new"], "torch-version is wrong: 'new' is no release of torch such as '2.13'"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(

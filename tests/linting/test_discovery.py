@@ -135,3 +135,9 @@ def test_folders_above_the_project_force_nothing_out(tmp_path: Path, monkeypatch
     (project / "a.py").write_text("x = 1\n")
     monkeypatch.chdir(project)
     assert found(project, "a.py", force_exclude=True) == ["a.py"]
+
+
+def test_patterns_of_git_that_mean_nothing_fit_nothing(tree: Path) -> None:
+    (tree / ".git").mkdir()
+    (tree / ".gitignore").write_text("[z-a]\n\\\n[a\n/a.py\n")
+    assert found(tree) == [name for name in ALL if name != "a.py"]

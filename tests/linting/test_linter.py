@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import exportlint
+from exportlint.config import UserError
 from exportlint.linting.selection import SelectorError
 from exportlint.rules.examples import example
 
@@ -34,7 +35,7 @@ def test_rules_are_selected(tree: Path) -> None:
     assert found(tree, select=["EXP2"]) == [("device.py", "EXP202")]
     assert found(tree, ignore=["control-flow"]) == [("device.py", "EXP202")]
     with pytest.raises(SelectorError):
-        found(tree, select=["EXP9"])
+        found(tree, select=["EXP99"])
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,14 @@ def test_a_file_that_is_named_is_judged_whatever_was_generated_from_it(tree: Pat
     assert "branch.py" not in dict(found(tree))
     assert [p.rule.code for p in exportlint.check_paths([tree / "branch.py"])] == ["EXP101"]
     assert len(exportlint.check_paths([tree, tree / "branch.py"])) == 4
+
+
+@pytest.mark.parametrize("paths", ["branch.py", b"branch.py"])
+def test_one_path_alone_is_no_list_of_paths(paths: object) -> None:
+    with pytest.raises(UserError, match=r"the paths to lint must be a list of paths, not .*branch.py.* alone"):
+        exportlint.check_paths(paths)
+
+
+def test_a_path_that_is_missing_is_an_error_of_the_user(tree: Path) -> None:
+    with pytest.raises(UserError, match="gone: no such file or folder"):
+        exportlint.check_paths([tree / "gone"])

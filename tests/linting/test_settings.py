@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exportlint.cli.check import check
-from exportlint.config import ConfigError
+from exportlint.config import ConfigError, UserError
 from exportlint.linting.linter import resolver_of
 from exportlint.linting.settings import EXCLUDED, READERS, SELECTING, Resolver, release
 
@@ -130,6 +130,17 @@ def test_a_named_file_holds_everywhere_and_isolated_reads_none(tmp_path: Path) -
         ("entry-points = ['*.encode', 'a b']", 2, "'a b' is no dotted name"),
         ("preview = 1", 2, "preview in [tool.exportlint] must be true or false, not 1"),
         ("exclude = ['!a']", 2, "'!a' is no pattern of what to leave out"),
+        ("exclude = ['a', '[b']", 2, "'[b' is no pattern of what to leave out"),
+        ("extend-exclude = [\n'[z-a]']", 3, "'[z-a]' is no pattern of what to leave out"),
+        (
+            "per-file-ignores = { '[a' = ['EXP1'] }",
+            2,
+            "[a in [tool.exportlint.per-file-ignores] is no pattern of files",
+        ),
+        ("[tool.exportlint.lint]\nselect = []", 2, "lint in [tool.exportlint] is not known; known: entry-points,"),
+        ("\n[tool.exportlint.a.b]\nselect = []", 3, "a in [tool.exportlint] is not known"),
+        ("\n[[tool.exportlint . 'mode']]\n", 3, "mode in [tool.exportlint] is not known; did you mean 'modes'?"),
+        ("select.a = 1", 2, "select in [tool.exportlint] must be a list of strings, not a table"),
         ("extend = 'gone.toml'", 2, "extend in [tool.exportlint] names 'gone.toml', which is no file"),
         ("extend = 'pyproject.toml'", 2, "leads in a circle: 'pyproject.toml' was read already"),
     ],
@@ -150,6 +161,78 @@ def test_a_mistake_in_a_file_of_its_own_names_the_line_too(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as caught:
         Resolver().of(tmp_path)
     assert str(caught.value) == f"{file}:2: selct is not known; did you mean 'select'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("\n[[tool.exportlint]]\n", "2: exportlint in [tool] must be a table, not a list"),
+        ("[tool]\nexportlint = 3\n", "2: exportlint in [tool] must be a table, not 3"),
+        ("[tool]\nexportlint.selct = []\n", "2: selct in [tool.exportlint] is not known; did you mean 'select'?"),
+        ("[tool]\nexportlint = {selct = []}\n", "2: selct in [tool.exportlint] is not known; did you mean 'select'?"),
+        ("tool.exportlint.selct = []\n", "1: selct in [tool.exportlint] is not known; did you mean 'select'?"),
+    ],
+)
+def test_the_table_is_told_of_however_it_is_written(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        Resolver().of(tmp_path)
+    assert str(caught.value) == f"{file}:{words}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "\n[tool.exportlint.lint]\nselect = []\n",
+            "2: tool is not known; keys of exportlint.toml stand without the heading [tool.exportlint]",
+        ),
+        (
+            "[exportlint]\nselect = []\n",
+            "1: exportlint is not known; keys of exportlint.toml stand without the heading [tool.exportlint]",
+        ),
+        ("[foo.bar]\na = 1\n", "1: foo is not known; known: "),
+    ],
+)
+def test_a_table_that_a_file_of_its_own_does_not_have_names_the_line(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "exportlint.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        Resolver().of(tmp_path)
+    assert str(caught.value).startswith(f"{file}:{words}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"modes": ["exprot"]}, "modes is wrong: 'exprot' is no capture mode: export, export-strict, compile"),
+        ({"modes": "export"}, "modes must be a list of strings, not a string"),
+        ({"modes": []}, "modes needs at least one of export, export-strict, compile"),
+        ({"fail_level": "warn"}, "fail-level is wrong: 'warn' is no severity: error, warning, info"),
+        ({"exclude": "bad.py"}, "exclude must be a list of strings, not a string"),
+        ({"exclude": ["[a"]}, "exclude is wrong: '[a' is no pattern of what to leave out"),
+        ({"select": "EXP1"}, "select must be a list of strings, not a string"),
+        ({"select": [1]}, "select must be a list of strings"),
+        ({"per_file_ignores": {"a.py": "EXP1"}}, "a.py in [per-file-ignores] must be a list of strings, not a string"),
+        ({"per_file_ignores": ["a.py"]}, "per-file-ignores must be a table, not a list"),
+        ({"entry_points": "a.b"}, "entry-points must be a list of strings, not a string"),
+        ({"preview": "yes"}, "preview must be true or false, not a string"),
+        ({"torch_version": 2.13}, "torch-version must be a string such as '2.13', not 2.13"),
+    ],
+)
+def test_a_value_of_the_api_that_means_nothing_is_an_error(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        resolver_of(**settings)
+    assert str(caught.value) == words
+
+
+def test_values_of_the_api_may_be_any_collection(tmp_path: Path) -> None:
+    found = resolver_of(
+        modes=("compile", "export"), ignore={"EXP101"}, per_file_ignores={"a.py": ("EXP2",)}, extend_exclude=["b"]
+    ).of(tmp_path)
+    assert (found.modes, "EXP101" in found.codes) == (("compile", "export"), False)
+    assert (found.per_file_ignores, found.extend_exclude) == ((("a.py", ("EXP2",)),), ("b",))
 
 
 def test_settings_of_the_api() -> None:
