@@ -167,7 +167,10 @@ def _candidates(start: int, low: int, high: int) -> Iterator[int]:
 
 
 def special(space: Space) -> Iterator[Outside]:
-    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard."""
+    """All dynamic sizes at 1, then at 0: torch assumes that neither happens, and adds no guard.
+
+    Of numbers it assumes that they are not negative.
+    """
     asked = Asked(space.contract)
     for size in SPECIAL:
         keys = [key for key in asked.uses if _plainly(asked, key)]
@@ -175,6 +178,9 @@ def special(space: Space) -> Iterator[Outside]:
             yield _apart(asked, keys, size)
         for key in keys if len(keys) > 1 else ():
             yield _apart(asked, [key], size)
+    for key in asked.uses:
+        if asked.of_number(key) and asked.bounds(key)[0] >= 0:
+            yield Outside("a negative number", asked.shapes({key: -1}))
 
 
 def _apart(asked: Asked, keys: Sequence[str], size: int) -> Outside:
