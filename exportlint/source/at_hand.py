@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from exportlint.source.tree import FunctionNode, descendants, is_none, parameters
+from exportlint.source.tree import FunctionNode, children, descendants, is_none, parameters
 from exportlint.source.values import Instance, Tensor
 
 if TYPE_CHECKING:
@@ -99,17 +99,31 @@ def _stored(node: ast.AST) -> list[str]:
 
 def _beside(node: ast.AST, body: list[ast.stmt]) -> list[str]:
     """The names that the statement around a place reads and does not bind."""
-    block = list(body)
-    while True:
-        around = next((s for s in block if any(inner is node for inner in descendants(s))), None)
-        if around is None:
-            return []
-        inner = [each for each in descendants(around) if isinstance(each, ast.stmt)]
-        if not inner or not any(any(n is node for n in descendants(s)) for s in inner):
-            break
-        block = inner
+    around = _innermost(node, body)
+    if around is None:
+        return []
     stored = set(_stored(around))
-    compound = [n for s in descendants(around) if isinstance(s, ast.stmt) for n in (s, *descendants(s))]
-    inside = {id(n) for n in compound}
-    names = [n for n in descendants(around) if isinstance(n, ast.Name) and id(n) not in inside]
+    names = [n for n in _own(around) if isinstance(n, ast.Name)]
     return [n.id for n in names if isinstance(n.ctx, ast.Load) and n.id not in stored]
+
+
+def _innermost(node: ast.AST, body: list[ast.stmt]) -> ast.stmt | None:
+    """The innermost statement around a node below these."""
+    waiting: list[tuple[ast.AST, ast.stmt]] = [(statement, statement) for statement in reversed(body)]
+    while waiting:
+        found, around = waiting.pop()
+        if found is node:
+            return around
+        inner = found if isinstance(found, ast.stmt) else around
+        waiting += [(child, inner) for child in children(found)]
+    return None
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes below a statement that belong to no statement in it."""
+    waiting = list(children(statement))[::-1]
+    while waiting:
+        found = waiting.pop()
+        if not isinstance(found, ast.stmt):
+            yield found
+            waiting += list(children(found))[::-1]
