@@ -281,9 +281,15 @@ class ModelCase:
         return asked.get(check, True)
 
     def expand(self) -> tuple[ModelCase, ...]:
-        """The case itself, or one case for each of its methods; then the same for each of its variants."""
-        cases = tuple(self._of_method(name, method) for name, method in self.methods.items()) or (self,)
-        return (*cases, *(variants.of_case(case, name) for name in self.variants for case in cases))
+        """The case itself, or one case for each of its methods; then the same for each of its variants.
+
+        Those are named ``case``, ``case.method``, ``case[variant]`` and ``case[variant].method``.
+        """
+        wholes = (self, *(variants.of_case(self, name) for name in self.variants))
+        return tuple(case for whole in wholes for case in whole._of_methods())
+
+    def _of_methods(self) -> tuple[ModelCase, ...]:
+        return tuple(self._of_method(name, method) for name, method in self.methods.items()) or (self,)
 
     def _of_method(self, name: str, method: Any) -> ModelCase:
         if not isinstance(method, Method):

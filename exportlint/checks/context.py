@@ -56,6 +56,7 @@ class Settings:
         record: Whether to tell what each check depends on.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
+        variants: Variants that every case has beside its own.
     """
 
     checks: tuple[str, ...]
@@ -66,6 +67,7 @@ class Settings:
     record: bool = False
     tolerance: tuple[float, float] | None = None
     died: str = ""
+    variants: tuple[str, ...] = ()
 
 
 def as_module(made: Any, case: str) -> torch.nn.Module:

@@ -31,10 +31,10 @@ def module_of(check: str) -> str:
     return f"exportlint.checks.{check}.check" if check in PACKAGES else f"exportlint.checks.{check}"
 
 
-def list_cases(emit: Emit, target: str) -> None:
+def list_cases(emit: Emit, target: str, variants: list[str]) -> None:
     """Send the names of the cases of a target, with what each expects to fail, or why it cannot be loaded."""
     try:
-        cases = loading.cases_of(target)
+        cases = loading.cases_of(target, tuple(variants))
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return
@@ -81,10 +81,11 @@ def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) ->
         recorder.ignore(wanted.workdir)
     try:
         # Names were told as the channel tells them: lone surrogates are escapes.
-        cases = {case.name.encode("utf-8", "backslashreplace").decode(): case for case in loading.cases_of(target)}
+        found = loading.cases_of(target, wanted.variants)
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return
+    cases = {case.name.encode("utf-8", "backslashreplace").decode(): case for case in found}
     check(emit, cases[name], wanted, recorder)
 
 

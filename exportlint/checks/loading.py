@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import zoo
-from exportlint.checks import inference
+from exportlint.checks import inference, variants
 from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
 
 
@@ -22,38 +22,45 @@ class TargetError(Exception):
     """A TARGET cannot be loaded; the message is one line, fit for a user."""
 
 
-def cases_of(target: str) -> list[ModelCase]:
+def cases_of(target: str, asked: tuple[str, ...] = ()) -> list[ModelCase]:
     """The model cases of ``file.py``, ``file.py:name``, ``package.module``, ``package.module:name`` or ``hf:name``.
 
     They are the `ModelCase` objects and decorated factories of the module, else those of the plain convention:
     ``build()``, ``inputs()`` and optionally ``kwargs()``, ``inputs2()``, ``more_inputs()`` and ``DYNAMIC_SHAPES``.
+
+    Args:
+        target: Which.
+        asked: Variants of each case, beside those that it has of its own.
 
     Raises:
         TargetError: When the module cannot be imported, or holds no such case.
     """
     if zoo.is_specification(target):
         try:
-            return zoo.cases(target)
+            return _expanded(zoo.cases(target), asked)
         except zoo.ZooError as error:
             raise TargetError(str(error)) from error
     source, name = split(target)
     module = _import(source)
-    cases = [part for case in declared(module) for part in case.expand()]
-    if not cases:
-        cases = _of_convention(module, source)
+    cases = _expanded(declared(module), asked) or _expanded(_of_convention(module, source), asked)
     if name is None:
         if not cases:
             raise TargetError(
                 f"{source} holds no model case: no ModelCase, no @export_case and no build() with inputs()"
             )
         return _unique(cases, source)
-    chosen = [case for case in cases if case.name == name]
+    chosen = [case for case in cases if name in (case.name, variants.without(case.name, asked))]
     if not chosen:
-        chosen = [part for case in _named(module, name) for part in case.expand()]
+        chosen = _expanded(_named(module, name), asked)
     if not chosen:
         known = ", ".join(case.name for case in cases) or "none"
         raise TargetError(f"{source} holds no model case {name!r}; it has: {known}")
     return _unique(chosen, source)
+
+
+def _expanded(cases: Iterable[ModelCase], asked: tuple[str, ...]) -> list[ModelCase]:
+    """The cases of their methods and variants, with the variants that are asked for."""
+    return [part for case in cases for part in variants.added(case, asked).expand()]
 
 
 def split(target: str) -> tuple[str, str | None]:

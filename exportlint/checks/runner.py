@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results
+from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results, variants
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.device import saved as device_saved
@@ -65,6 +65,7 @@ class Options:
         isolation: Where the checks run.
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         memory: GiB that one case may take beyond what its process begins with. Default: most of the machine's.
+        variants: Variants that every case has beside its own.
     """
 
     checks: tuple[str, ...] = CHECKS
@@ -75,6 +76,7 @@ class Options:
     isolation: Isolation = "auto"
     tolerance: tuple[float, float] | None = None
     memory: float | None = None
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class NamedCase:
     def label(self) -> str:
         """A TARGET that stands for the case: ``path/file.py``, with its name where the file holds others too."""
         if zoo.is_specification(self.target):
-            return self.target
+            return self.name
         source, chosen = loading.split(self.target)
         return source if self.alone and chosen is None else f"{source}:{self.name}"
 
@@ -198,14 +200,16 @@ class Runner:
         """
         heard = Heard()
         with self._slots.take():
-            ending = self._run_named("list_cases", {"target": target}, heard.on_message)
+            arguments = {"target": target, "variants": list(self.options.variants)}
+            ending = self._run_named("list_cases", arguments, heard.on_message)
         if heard.error is not None:
             raise LoadError(heard.error)
         if ending.how != "done":
             words = results.last_words(ending.output)
             raise LoadError(f"{target} cannot be loaded: its process {ending.words}" + (f": {words}" if words else ""))
         if zoo.is_specification(target):  # a name with wildcards becomes one target for each model
-            return [self._named(case["name"], case, alone=True) for case in heard.cases]
+            asked = self.options.variants
+            return [self._named(variants.without(case["name"], asked), case, alone=True) for case in heard.cases]
         alone = len(heard.cases) == 1
         return [self._named(target, case, alone=alone) for case in heard.cases]
 
@@ -334,7 +338,10 @@ class Runner:
         done, options = progress.done, self.options
         with tempfile.TemporaryDirectory(prefix="exportlint-") as workdir:
             record = self.verdicts is not None and self._by_server()
-            base = Settings((), options.examples, options.devices, workdir, record=record, tolerance=options.tolerance)
+            base = Settings(
+                (), options.examples, options.devices, workdir,
+                record=record, tolerance=options.tolerance, variants=options.variants,
+            )  # fmt: skip
             for group in self._groups():
                 self._run_group(run, base, group, progress)
             if "reload" in done and done["reload"].reason == reload.PENDING:

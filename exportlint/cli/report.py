@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from exportlint.checks.variants import VARIANTS
 from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:
@@ -124,6 +125,10 @@ MOST_SECONDS = 1e7
 @click.option(
     "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),
     help="Where checks run: children of a worker server, children forked from this process, or this process.",
+)  # fmt: skip
+@click.option(
+    "--variants", callback=names_option(VARIANTS, "variant", ()), metavar="NAMES",
+    help=f"Check each case in these variants too, separated by commas: {', '.join(VARIANTS)}.",
 )  # fmt: skip
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
 def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **options: Any) -> None:

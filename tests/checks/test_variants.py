@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from torch import nn
 
-from exportlint.checks import capture, steps
+from exportlint.checks import capture, loading, steps
 from exportlint.checks.case import Method, ModelCase, Step
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.runner import Options, Runner
 
 
 class Net(nn.Module):
@@ -46,11 +50,42 @@ def test_one_flag_makes_cases():
     assert cases[1].further_examples()[0][0][0].dtype == half
 
 
-def test_methods_have_variants_too():
-    cases = ModelCase(Net, methods={"double": Method((ARGUMENTS[0],))}, variants=("bfloat16",)).expand()
-    assert [case.name for case in cases] == ["Net.double", "Net.double[bfloat16]"]
-    result = Context(cases[1], Settings(()), lambda _: None).expected()
-    assert (result.dtype, cases[1].whole) == (torch.bfloat16, None)
+@pytest.mark.parametrize("variant", ["bfloat16", "autocast"])
+def test_methods_have_variants_too(variant):
+    methods = {"double": Method((ARGUMENTS[0],), inputs2=(ARGUMENTS[0],)), "forward": ARGUMENTS}
+    case = ModelCase(Net, methods=methods, variants=(variant,), steps={"go": Step(lambda _: (), method="double")})
+    cases = case.expand()
+    names = ["Net.double", "Net.forward", f"Net[{variant}].double", f"Net[{variant}].forward"]
+    assert [case.name for case in cases] == names
+    assert [part.asks_for("steps") for part in cases] == [True, False, True, False]
+    assert [part.asks_for("methods") for part in cases] == [True, False, True, False]
+    for part in cases[2:]:
+        assert Context(part, Settings(()), lambda _: None).expected().dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("factory", [True, False])
+def test_an_object_that_each_variant_gets_stays_as_it_is(factory):
+    model = Net()
+    weights = model.linear.weight.detach().clone()
+    plain, half, autocast = ModelCase(
+        (lambda: model) if factory else model, ARGUMENTS, name="net", variants=("bfloat16", "autocast")
+    ).expand()
+    for case in (half, autocast, plain):
+        ctx = Context(case, Settings(("capture",)), lambda _: None)
+        assert capture.run(ctx).outcome == "passed"
+    assert type(model) is Net
+    assert model.linear.weight.dtype == torch.float32
+    assert torch.equal(model.linear.weight, weights)
+    assert Context(plain, Settings(()), lambda _: None).expected().dtype == torch.float32
+
+
+def test_a_copy_of_a_model_under_autocast_computes_with_its_own_weights():
+    model = ModelCase(Net, ARGUMENTS, variants=("autocast",)).expand()[1].model()
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        copied.linear.weight.zero_()
+        copied.linear.bias.zero_()
+    assert copied(*ARGUMENTS).any().item() is False
 
 
 def test_steps_are_cast_too():
@@ -66,3 +101,39 @@ def test_a_module_that_exists_once_stays_as_it_is():
     (_, half) = ModelCase(model, ARGUMENTS, variants=("bfloat16",)).expand()
     assert Context(half, Settings(()), lambda _: None).build().linear.weight.dtype == torch.bfloat16
     assert model.linear.weight.dtype == torch.float32
+
+
+FILE = """
+import torch
+from exportlint import ModelCase, export_case
+
+@export_case((torch.ones(2, 4),), name="plain")
+def plain():
+    return torch.nn.Linear(4, 4)
+
+both = ModelCase(plain, (torch.ones(2, 4),), name="both", variants=("autocast",))
+"""
+
+
+def test_variants_that_are_asked_for(tmp_path):
+    (tmp_path / "nets.py").write_text(FILE)
+    path = str(tmp_path / "nets.py")
+
+    def names(target, *asked):
+        return sorted(case.name for case in loading.cases_of(target, asked))
+
+    assert names(path, "bfloat16") == ["both", "both[autocast]", "both[bfloat16]", "plain", "plain[bfloat16]"]
+    assert names(f"{path}:plain", "bfloat16", "autocast") == ["plain", "plain[autocast]", "plain[bfloat16]"]
+    assert names(f"{path}:both[autocast]") == ["both[autocast]"]
+    assert names("hf:bert", "autocast") == ["hf:bert", "hf:bert[autocast]"]
+
+
+def test_a_run_with_variants(tmp_path):
+    (tmp_path / "nets.py").write_text(FILE)
+    options = Options(checks=("capture",), variants=("bfloat16",), isolation="none")
+    with Runner(options) as runner:
+        cases = [*runner.list_cases(f"{tmp_path}/nets.py:plain"), *runner.list_cases("hf:bert")]
+        found = {case.label.rpartition("/")[2]: runner.check_named(case).checks[0].outcome for case in cases}
+    assert found == dict.fromkeys(
+        ["nets.py:plain", "nets.py:plain[bfloat16]", "hf:bert", "hf:bert[bfloat16]"], "passed"
+    )
