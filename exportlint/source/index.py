@@ -190,7 +190,11 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
     What stands in for a name that could not be imported is left out: the import is what runs where torch is.
     """
-    for statement in body:
+    for first in body:
+        statement = first
+        while isinstance(statement, ast.If) and len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
+            yield from _top_level(statement.body)
+            statement = statement.orelse[0]  # an `elif`, of which there may be more than Python recurses
         if isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
             for arm in ("body", "orelse", "finalbody"):
                 yield from _top_level(getattr(statement, arm, []))

@@ -69,6 +69,18 @@ def test_what_python_imports_is_no_invalid_syntax_however_deep(name: str) -> Non
     assert result.stderr in known
 
 
+@pytest.mark.parametrize("head", ["", "class Table:\n", "def table(K):\n"])
+def test_a_chain_of_many_branches_leaves_out_no_model_beside_it(head: str) -> None:
+    blanks = "    " if head else ""
+    arms = "".join(f"{blanks}elif K == {i}:\n{blanks}    V = {i}\n" for i in range(1500))
+    file = Path("long.py")
+    file.write_text(f"K = 3\n{head}{blanks}if K == -1:\n{blanks}    V = 0\n{arms}\n\n{BRANCH}")
+    assert importlib.util.spec_from_file_location("long", file).loader.get_code("long") is not None
+    result = run("long.py")
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert "EXP101" in result.stdout
+
+
 def test_what_is_too_deep_for_this_python_is_told_not_judged() -> None:
     Path("deep.py").write_text("x = " + " + ".join(["1"] * 50_000) + "\n")
     Path("uses.py").write_text(BRANCH.replace("import torch", "import torch\nfrom deep import x as y", 1))
