@@ -52,7 +52,7 @@ OPTIONS = (
     ),
     click.option("--torch-version", metavar="RELEASE", help="Oldest release of torch that the project runs with."),
     click.option(
-        "--preview/--no-preview", default=None, help="Turn on rules that are not stable yet (none at present)."
+        "--preview/--no-preview", default=None, help="Turn on rules that are not stable yet."
     ),
     click.option(
         "--fail-level",

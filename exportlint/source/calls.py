@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import builtin_calls, saved, tensors
+from exportlint.source import branches, builtin_calls, saved, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
@@ -93,7 +93,7 @@ _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 _ARRAYS = frozenset({"array", "asarray"})
 _FILLED = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity"})
 _HIGHER_ORDER = frozenset({
-    "torch.utils.checkpoint.checkpoint", "torch.func.vmap", "torch.vmap", "torch.cond", "torch.func.grad",
+    "torch.utils.checkpoint.checkpoint", "torch.func.vmap", "torch.vmap", "torch.func.grad",
 })  # fmt: skip
 
 
@@ -106,7 +106,8 @@ def call(it: Interpreter, node: ast.Call, state: State) -> Value:
     given = arguments(it, node, state)
     if isinstance(callee, Unknown) and isinstance(node.func, ast.Attribute) and node.func.attr == "load_state_dict":
         _called(it, node, ".load_state_dict", None, given, UNKNOWN, state)
-    results = tuple(apply(it, node, option, given, state) for option in options(callee) if option != NONE)
+    found = saved.sure(options(callee))
+    results = tuple(apply(it, node, option, given, state) for option in found if option != NONE)
     return join_all(results) if results else UNKNOWN
 
 
@@ -230,7 +231,10 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         said = PREDICATES[name]
         return Static("bool") if said is None else Const(said)
     space, _, short = name.rpartition(".")
-    known = (saved.made if space.startswith("torch") else _elsewhere)(it, node, name, given, state)
+    if space.startswith(("torch", "functorch")):
+        known = saved.made(it, node, name, given, state) or branches.result(it, node, name, given, state)
+    else:
+        known = _elsewhere(it, node, name, given, state)
     if known is not None:
         return known
     if name in facts().modules:

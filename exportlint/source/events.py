@@ -153,6 +153,13 @@ class Used(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Branched(Event):
+    """A branch of the function called `name` returns what it was given, or a view of it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entered(Event):
     """A context manager was entered."""
 

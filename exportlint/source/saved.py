@@ -46,6 +46,13 @@ def _scripted(name: str, first: Value | None) -> Value:
     return External("torch.jit.scripted") if isinstance(first, Function) and name == "torch.jit.script" else UNKNOWN
 
 
+def sure(callees: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What may be called, without modules of TorchScript that stand there only where a setting asks for them."""
+    if len(callees) == 1:
+        return callees
+    return tuple(v for v in callees if not isinstance(v, TorchModule) or v.name not in (SCRIPTED, TRACED))
+
+
 def is_parallel(value: Value | None) -> bool:
     """Whether the value is a module in a wrapper that runs it on several devices."""
     return isinstance(value, TorchModule) and value.name in PARALLEL

@@ -157,3 +157,70 @@ def test_code_that_cannot_be_analysed_is_named(tmp_path: Path, monkeypatch: pyte
     file.write_text(NET + "def keep(net):\n    torch.save(net, 'a.pt')\n", encoding="utf-8")
     (left_out,) = examine([file], Options()).unanalysed
     assert left_out.words == "function keep was not analysed: ZeroDivisionError: nothing left"
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"),
+    [
+        ("torch.jit.script(nn.Linear(4, 4))", ["EXP901"]),
+        ("torch.jit.load('act.pt')", ["EXP901"]),
+        ("torch.jit.load('act.pt') if config.fast else nn.Linear(4, 4)", []),
+        ("torch.jit.script(helper)", []),
+        ("torch.jit.script(config.act)", []),
+    ],
+)
+def test_scripted_modules_in_a_model(tmp_path: Path, made: str, codes: list[str]) -> None:
+    text = f"""
+def helper(x):
+    return x * 2
+
+
+class Other(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.act = {made}
+
+    def forward(self, x: torch.Tensor):
+        return self.act(x)
+"""
+    assert [code for code, _ in found(tmp_path, text)] == codes
+
+
+@pytest.mark.parametrize(
+    ("returned", "hit"),
+    [
+        ("x", True),
+        ("x[:, 1:]", True),
+        ("(y, x)", True),
+        ("x.transpose(0, 1)", True),
+        ("y", False),
+        ("x[y > 0]", False),
+        ("x.relu()", False),
+        ("x.clone()", False),
+    ],
+)
+def test_what_a_branch_returns(tmp_path: Path, returned: str, hit: bool) -> None:
+    text = f"""
+class Other(nn.Module):
+    def forward(self, x: torch.Tensor):
+        def then(x):
+            y = x * 3
+            return {returned}
+
+        return torch.cond(x.sum() > 0, then, lambda x: x * 2, (x,))
+"""
+    assert [code for code, _ in found(tmp_path, text)] == ["EXP802"] * hit
+
+
+def test_a_branch_that_binds_its_input_anew_or_that_python_takes(tmp_path: Path) -> None:
+    text = """
+class Other(nn.Module):
+    def forward(self, x: torch.Tensor):
+        def then(x):
+            x = x * 3
+            return x
+
+        y = torch.cond(x.sum() > 0, then, lambda x: x * 2, (x,))
+        return y + torch.cond(x.shape[0] > 1, lambda x: x, lambda x: x * 2, (x,))
+"""
+    assert found(tmp_path, text) == []

@@ -1,0 +1,1 @@
+"""Rules 9xx: TorchScript, the older way of capture."""

@@ -1,0 +1,104 @@
+"""``torch.cond`` and ``while_loop``: their branches are run, and what they return is looked at."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from exportlint.source.events import Branched
+from exportlint.source.parameters import Arguments
+from exportlint.source.sites import Site
+from exportlint.source.tree import descendants, parameters
+from exportlint.source.values import NONE, UNKNOWN, Function, Sequence, Value, is_tensor, join_all, options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from exportlint.source.interpreter import Interpreter
+    from exportlint.source.state import State
+
+_COND = frozenset({"torch.cond", "torch._higher_order_ops.cond", "functorch.experimental.control_flow.cond"})
+_LOOP = frozenset(
+    {"torch.while_loop", "torch._higher_order_ops.while_loop", "torch._higher_order_ops.while_loop.while_loop"}
+)
+# Methods whose result always shares the memory of the tensor.
+_VIEWS = frozenset({
+    "view", "view_as", "t", "transpose", "permute", "movedim", "unsqueeze", "squeeze", "expand", "expand_as", "detach",
+    "narrow", "select", "diagonal", "unfold", "swapaxes",
+})  # fmt: skip
+_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data"})
+
+
+def result(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """The result of a call of ``torch.cond`` or ``while_loop``; ``None`` for other calls."""
+    if name in _COND:
+        return _cond(it, node, given, state)
+    return _loop(it, node, given, state) if name in _LOOP else None
+
+
+def _cond(it: Interpreter, node: ast.Call, given: Arguments, state: State) -> Value:
+    if not is_tensor(given.get(0, "pred") or UNKNOWN):
+        return UNKNOWN  # a Python bool takes one branch, which is then plain code
+    operands = _operands(given.get(3, "operands"))
+    found = [given.get(1, "true_fn") or UNKNOWN, given.get(2, "false_fn") or UNKNOWN]
+    return join_all(tuple(_run(it, node, branch, operands, state, "torch.cond") for branch in found))
+
+
+def _loop(it: Interpreter, node: ast.Call, given: Arguments, state: State) -> Value:
+    operands = _operands(given.get(2, "carried_inputs"))
+    return _run(it, node, given.get(1, "body_fn") or UNKNOWN, operands, state, "while_loop")
+
+
+def _operands(value: Value | None) -> Arguments:
+    if value is None:
+        return Arguments()
+    items = value.items if isinstance(value, Sequence) else None
+    return Arguments(open=True) if items is None else Arguments(items)
+
+
+def _run(it: Interpreter, node: ast.Call, branch: Value, given: Arguments, state: State, name: str) -> Value:
+    results: list[Value] = []
+    for option in options(branch):
+        if isinstance(option, Function):
+            source = option.closure.module.source
+            for part in _aliases(option.node, {p.name for p in parameters(option.node)}):
+                it.emit(Branched(Site(source, part), name))
+            results.append(it.invoke(option, given, state, it.site(node, state)))
+        elif option != NONE:
+            results.append(UNKNOWN)
+    return join_all(tuple(results)) if results else UNKNOWN
+
+
+def _aliases(node: ast.AST, names: set[str]) -> Iterator[ast.expr]:
+    """What a branch returns that shares the memory of what it is given."""
+    if isinstance(node, ast.Lambda):
+        yield from _shared(node.body, names)
+        return
+    parts = list(descendants(node))
+    bound = {p.id for p in parts if isinstance(p, ast.Name) and not isinstance(p.ctx, ast.Load)}
+    inner = {p for f in parts if isinstance(f, (ast.FunctionDef, ast.Lambda)) for p in descendants(f)}
+    for part in parts:
+        if isinstance(part, ast.Return) and part.value is not None and part not in inner:
+            yield from _shared(part.value, names - bound)
+
+
+def _shared(node: ast.expr, names: set[str]) -> Iterator[ast.expr]:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        for part in node.elts:
+            yield from _shared(part, names)
+    elif _is_shared(node, names):
+        yield node
+
+
+def _is_shared(node: ast.expr, names: set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute):
+        return node.attr in _ATTRIBUTES and _is_shared(node.value, names)
+    if isinstance(node, ast.Subscript):
+        index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        plain = all(isinstance(part, (ast.Slice, ast.Constant)) for part in index)
+        return plain and _is_shared(node.value, names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in _VIEWS and _is_shared(node.func.value, names)
+    return False
