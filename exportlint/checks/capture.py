@@ -62,7 +62,7 @@ def run(ctx: Context) -> CheckResult:
             raise MemoryError from error
         misfit = refusal.misfit_of(ctx, error)
         if misfit is not None:
-            return _failed((misfit,))
+            return _failed((misfit,), refusal.what_fits(ctx))
         findings = _failure(ctx, error)
         ctx.provisional(_failed(findings))
         more, notes = explore.after_failure(ctx, findings)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.shapes.contract import declared
 from exportlint.shapes.corrected import corrected
-from exportlint.shapes.misfit import REWRITE, misfit, nameless
+from exportlint.shapes.misfit import REWRITE, fitted, misfit, nameless
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from exportlint.shapes.contract import Contract
 
 
+OF_SPECIFICATIONS = ("EXP603", "EXP003", "EXP301")  # what the words of torch may stand for where they do not fit
+
+
 def misfit_of(ctx: Context, error: Exception) -> Finding | None:
     """The finding for dynamic shapes that do not fit the inputs, which no line of the model is to blame for.
 
@@ -25,7 +30,9 @@ def misfit_of(ctx: Context, error: Exception) -> Finding | None:
         error: What the export raised.
     """
     rule, _ = blame.classify(error)
-    if ctx.dynamic_shapes is None or rule not in ("EXP603", "EXP003") or blame.place_of(error) is not None:
+    if ctx.dynamic_shapes is None or rule not in OF_SPECIFICATIONS or blame.place_of(error) is not None:
+        return None
+    if "Constraints violated" in str(error):  # by what the model does
         return None
     what = misfit(ctx.build(), ctx.example(), ctx.dynamic_shapes)
     if what is None:
@@ -34,6 +41,15 @@ def misfit_of(ctx: Context, error: Exception) -> Finding | None:
         what = "does not fit the inputs of the example call"
     message = f"dynamic_shapes of case {ctx.case.name!r} {what}"
     return blame.finding("EXP603", message, None, outcome="breaks", rewrite=REWRITE, evidence=blame.words(error))
+
+
+def what_fits(ctx: Context) -> tuple[str, ...]:
+    """A note with dynamic shapes that fit the inputs, as near as possible to those that do not; none where none do."""
+    if not isinstance(ctx.dynamic_shapes, (Mapping, list, tuple)):
+        return ()
+    model, inputs = ctx.build(), ctx.example()
+    contract = declared(model, inputs, fitted(model, inputs, ctx.dynamic_shapes))
+    return what_exports(ctx, contract) if contract.dynamic else ()
 
 
 def what_exports(ctx: Context, contract: Contract) -> tuple[str, ...]:

@@ -197,11 +197,11 @@ def _leaves(model: torch.nn.Module, inputs: Inputs, specs: Any) -> Iterator[Leaf
     import torch
     from torch.utils import _pytree as pytree
 
-    found: dict[int, tuple[str, str, Any]] = {}
+    found: dict[int, list[tuple[str, str, Any]]] = {}  # a tensor may be given several times
 
     def walk(value: Any, spec: Any, words: str, source: str) -> None:
         if isinstance(value, (torch.Tensor, _Number)):
-            found.setdefault(id(value), (words, source, spec))
+            found.setdefault(id(value), []).append((words, source, spec))
             return
         for key, child, suffix in children(value):
             walk(child, of_child(spec, key), words + suffix, source + suffix)
@@ -216,7 +216,8 @@ def _leaves(model: torch.nn.Module, inputs: Inputs, specs: Any) -> Iterator[Leaf
     for name, value in by_name.items():
         walk(value, specs.get(name), name, f"L['{name}']")
     for index, leaf in enumerate(flat):
-        words, source, spec = found.get(id(leaf), (f"input {index}", f"L[{index}]", None))
+        told = found.get(id(leaf), [])
+        words, source, spec = told.pop(0) if told else (f"input {index}", f"L[{index}]", None)
         if isinstance(leaf, torch.Tensor):
             yield Leaf(index, words, source, tuple(leaf.shape), _asked(spec, leaf.dim()))
         elif isinstance(leaf, _Number):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from exportlint.shapes.contract import HINT_MIN, ask_of, between, children, named, of_child
+from exportlint.shapes.contract import HINT_MIN, ask_of, between, children, declared, named, of_child
+from exportlint.shapes.specification import container_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.case import Inputs
+    from exportlint.shapes.contract import Contract
 
 WHOLE = "the same nesting is needed, with None for what is fixed"
 REWRITE = "Give dynamic_shapes the names and the nesting of the inputs of forward, and of each the dimensions it has."
@@ -38,7 +42,21 @@ def misfit(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> str |
     """
     if not isinstance(dynamic_shapes, (Mapping, list, tuple)):
         return None  # a class of torch's own, which makes them from the example
-    return next(_misfits(model, named(model, inputs), dynamic_shapes), None)
+    found = (*_misfits(model, named(model, inputs), dynamic_shapes), *_torn(declared(model, inputs, dynamic_shapes)))
+    return next(iter(found), None)
+
+
+def _torn(contract: Contract) -> Iterator[str]:
+    """Dimensions of one name that have different sizes in the example."""
+    first: dict[str, tuple[str, int, float]] = {}
+    for leaf in contract.leaves:
+        for d, ask in leaf.asked.items():
+            if not ask.name:
+                continue
+            size, root = leaf.shape[d], (leaf.shape[d] - ask.offset) / ask.scale
+            other, known, value = first.setdefault(ask.variable, (leaf.name(d), size, root))
+            if value != root:
+                yield f"lets {other} and {leaf.name(d)} follow one {ask.variable}, and they are {known} and {size}"
 
 
 def _misfits(model: torch.nn.Module, by_name: dict[str, Any], shapes: Any) -> Iterator[str]:
@@ -69,10 +87,12 @@ def _of_input(value: Any, spec: Any, words: str) -> Iterator[str]:
         yield from _of_scalar(value, spec, words)
         return
     inner = children(value)
-    if isinstance(spec, Mapping) and isinstance(value, Mapping):
+    if (wrong := _wrong_class(value, spec, words)) is not None:
+        yield wrong
+    elif isinstance(spec, Mapping) and isinstance(value, Mapping):
         yield from (f"names {words}[{key!r}], which is no input" for key in spec if key not in value)
         yield from (f"leaves out {words}[{key!r}]: {WHOLE}" for key in value if key not in spec)
-    elif type(value) in (dict, list, tuple) and type(spec) is not type(value):  # other classes have rules of their own
+    elif type(value) in (dict, list, tuple) and type(spec) is not type(value):
         yield f"gives {spec!r} for {words}, which is a {type(value).__name__}: {WHOLE}"
     elif type(value) in (list, tuple) and len(spec) != len(value):
         yield f"gives {len(spec)} entries for {words}, which has {len(value)}: {WHOLE}"
@@ -80,6 +100,73 @@ def _of_input(value: Any, spec: Any, words: str) -> Iterator[str]:
         yield f"names dimensions of {words}, which is no tensor"
     for key, child, suffix in inner:
         yield from _of_input(child, of_child(spec, key), words + suffix)
+
+
+def _wrong_class(value: Any, spec: Any, words: str) -> str | None:
+    """What is wrong with what is said of an object of another class than Python's own containers."""
+    kind, name = container_of(value), type(value).__name__
+    if kind is tuple and hasattr(value, "_fields"):
+        return None if type(spec) is type(value) else f"gives {spec!r} for {words}: a {name} of them is needed"
+    if kind is deque:
+        wrong = type(spec) is not deque or len(spec) != len(value)
+        return f"gives {spec!r} for {words}: a deque of {len(value)} entries is needed" if wrong else None
+    if kind is not list or type(value) is list:
+        return None
+    parts = [suffix.strip(".[]'") for _, _, suffix in children(value)]
+    what = f"{words}, a {name}, which torch takes for a list of {len(parts)}: {', '.join(parts)}"
+    dropped = [field for field in _fields(value) if field not in parts]
+    what += f" ({', '.join(dropped)} is None, and has no entry)" if dropped else ""
+    if not isinstance(spec, list):
+        return f"gives {spec!r} for {what}"
+    return f"gives {len(spec)} entries for {what}" if len(spec) != len(parts) else None
+
+
+def _fields(value: Any) -> list[str]:
+    """The names of the fields of a dataclass, those that are ``None`` included."""
+    return [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+
+
+def fitted(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> dict[str, Any]:
+    """What can be understood of dynamic shapes that do not fit, nested as the inputs are.
+
+    Args:
+        model: Its ``forward`` gives the names of the inputs.
+        inputs: Positional and keyword arguments of the example call.
+        dynamic_shapes: As for `torch.export.export`, which refused them.
+    """
+    by_name = named(model, inputs)
+    specs = dynamic_shapes if isinstance(dynamic_shapes, Mapping) else dict(zip(by_name, dynamic_shapes, strict=False))
+    return {name: _fitted(value, specs.get(name)) for name, value in by_name.items()}
+
+
+def _fitted(value: Any, spec: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        items = spec.items() if isinstance(spec, Mapping) else enumerate(spec if _is_sequence(spec) else ())
+        return {d: dim for d, dim in items if not [*_of_tensor(tuple(value.shape), {d: dim}, "")]}
+    if not children(value):
+        return None if [*_of_scalar(value, spec, "")] else spec
+    named_parts = _by_name(value, spec)
+    parts = {
+        key: _fitted(child, named_parts.get(suffix.strip(".[]'"), of_child(spec, key)))
+        for key, child, suffix in children(value)
+    }
+    return parts if isinstance(value, Mapping) else list(parts.values())
+
+
+def _is_sequence(spec: Any) -> bool:
+    return isinstance(spec, (list, tuple, deque))
+
+
+def _by_name(value: Any, spec: Any) -> dict[str, Any]:
+    """What is said of the fields of an object, by their names, where it is said of all of them or by name."""
+    fields = _fields(value) or list(getattr(value, "_fields", ()))
+    if isinstance(spec, Mapping):
+        return {str(key): said for key, said in spec.items()}
+    if _is_sequence(spec) and len(spec) == len(fields):
+        return dict(zip(fields, spec, strict=True))
+    return {field: getattr(spec, field) for field in fields if hasattr(spec, field)}
 
 
 def _of_scalar(value: Any, spec: Any, words: str) -> Iterator[str]:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import collections
+from collections import deque
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -158,3 +162,75 @@ def test_a_collection_of_other_tensors_is_the_fault_of_the_case():
     assert "that the case itself gives" in capture.findings[0].rewrite
     assert "were not found in args" in capture.reason
     assert [(f.rule, f.source) for f in capture.findings] == [("EXP002", None)]
+
+
+Point = collections.namedtuple("Point", ["a", "b"])
+
+
+@dataclass
+class Parts:
+    a: torch.Tensor
+    missing: torch.Tensor | None
+    b: torch.Tensor
+
+
+torch.export.register_dataclass(Parts, serialized_type_name="exportlint_tests.MisfitParts")
+
+
+class Sum(nn.Module):
+    def forward(self, p):
+        a, *_, b = p if isinstance(p, (tuple, deque)) else (p.a, p.b)
+        return a + b
+
+
+class Either(nn.Module):
+    def forward(self, x, mask=None):
+        return x if mask is None else x + mask
+
+
+class Apart(nn.Module):
+    def forward(self, x, y):
+        return x.sum() + y.sum()
+
+
+B = {0: Dim("b", max=64)}
+PARTS, POINT = Parts(X, None, X.clone()), Point(X, X)
+B_TEXT = "{0: Dim('b', max=64)}"
+LIST = "a Parts, which torch takes for a list of 2: a, b (missing is None, and has no entry)"
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "shapes", "words", "code"),
+    [
+        (Sum, (PARTS,), {"p": [B, None, B]}, f"gives 3 entries for p, {LIST}", f"{{'p': [{B_TEXT}, {B_TEXT}]}}"),
+        (Sum, (PARTS,), {"p": Parts(B, None, B)}, LIST, f"{{'p': [{B_TEXT}, {B_TEXT}]}}"),
+        (Sum, (PARTS,), {"p": {"a": B, "b": B}}, LIST, f"{{'p': [{B_TEXT}, {B_TEXT}]}}"),
+        (Sum, (POINT,), {"p": (B, B)}, "for p: a Point of them is needed", f"{{'p': Point(a={B_TEXT}, b={B_TEXT})}}"),
+        (Sum, (deque([X, X]),), {"p": [B, B]}, "for p: a deque of 2 entries", f"{{'p': deque([{B_TEXT}, {B_TEXT}])}}"),
+        (Either, (X, None), {"x": B}, "leaves out mask", f"{{'x': {B_TEXT}, 'mask': None}}"),
+        (Either, (X, None), {"x": B, "mask": B}, "names dimensions of mask", f"{{'x': {B_TEXT}, 'mask': None}}"),
+        (Either, (X,), {"x": B, "mask": None}, "names 'mask', which is no input", f"{{'x': {B_TEXT}}}"),
+        (
+            Apart,
+            (X, torch.ones(5, 2)),
+            {"x": B, "y": B},
+            "lets x.shape[0] and y.shape[0] follow one b, and they are 2 and 5",
+            f"{{'x': {B_TEXT}, 'y': {{0: Dim.DYNAMIC(max=64)}}}}",
+        ),
+        (
+            Apart,
+            (X, torch.ones(5, 2)),
+            {"x": {0: Dim("b")}, "y": {0: 2 * Dim("b"), 1: Dim("n", max=9)}},
+            "wants dimension 0 of y to be 2*b, and it has 5",
+            "{'x': {0: Dim('b')}, 'y': {1: Dim('n', max=9)}}",
+        ),
+    ],
+)
+def test_a_misfit_is_the_fault_of_the_case_and_is_told_what_fits(model, args, shapes, words, code):
+    with Runner(Options(checks=("capture",))) as runner:
+        (capture,) = runner.check_object(ModelCase(model, args, name="c", dynamic_shapes=shapes), "t").checks
+    (finding,) = capture.findings
+    assert (finding.rule, finding.file) == ("EXP603", None)
+    assert words in finding.message
+    note = next(note for note in capture.notes if note.startswith("dynamic_shapes that export (from torch.export"))
+    assert note.endswith(f": {code}")
