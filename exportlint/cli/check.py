@@ -78,11 +78,11 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         raise UserError("--update-baseline needs --baseline FILE")
     files = _files(paths, settings, given)
     if show_files:
-        click.echo("".join(f"{file}\n" for file in files), nl=False)
+        _put("".join(f"{file}\n" for file in files), given["output_file"])
         return 0
     asked = fixing(given, stdin=STDIN in paths)
     _tell_what_runs_show(settings)
-    data = sys.stdin.buffer.read() if STDIN in paths and files else None
+    data = _standard_input() if STDIN in paths and files else None
     checked, excerpts = _linted(paths, files, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given)
     if asked is not None:
@@ -99,6 +99,15 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     if any(left_out.is_unread for left_out in checked.unanalysed):
         return 2
     return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+
+
+def _standard_input() -> bytes:
+    if sys.__stdin__ is None:  # what stands in for it is empty, and would be clean
+        raise UserError("standard input is closed")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise UserError(f"standard input cannot be read: {error.strerror or error}") from error
 
 
 def _asked_for(
@@ -253,8 +262,13 @@ def _print(
         text = render_statistics(results, as_json=name.startswith("json"))
     else:
         text = render(name, results)
+    _put(text, file, colour=results.colour)
+
+
+def _put(text: str, file: Path | None, *, colour: bool = False) -> None:
+    """Print a text, or write it into a file."""
     if file is None:
-        click.echo(text, nl=False, color=results.colour)
+        click.echo(text, nl=False, color=colour)
     else:
         _write(file, text)
 

@@ -37,6 +37,11 @@ def test_a_file_holds_what_would_be_printed(run, tmp_path: Path, name: str) -> N
     assert {p.name for p in tmp_path.iterdir()} <= {".exportlint_cache", "model.py", "out.txt"}
 
 
+def test_the_files_that_would_be_linted_are_written_as_well(run, tmp_path: Path) -> None:
+    assert run("--show-files", "--output-file", "out.txt").output == ""
+    assert (tmp_path / "out.txt").read_text() == "model.py\n"
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [

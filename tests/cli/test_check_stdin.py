@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,6 +85,16 @@ def test_a_name_without_standard_input_is_one_line(run) -> None:
         2,
         "error: --stdin-filename goes with the path -, which stands for standard input\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [("<&-", "standard input is closed"), ("0> out", "standard input cannot be read: Bad file descriptor")],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, shell: str, words: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-m", "exportlint", "check", "-"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {words}\n")
 
 
 def test_the_same_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

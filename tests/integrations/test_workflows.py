@@ -39,13 +39,13 @@ def test_every_input_is_used_and_described() -> None:
     assert all(value["description"] for value in held["inputs"].values())
 
 
-@pytest.mark.parametrize(("text", "status"), [(BRANCH, "1"), ("x = 1\n", "0")])
-def test_the_script_of_the_action_lints(tmp_path: Path, text: str, status: str) -> None:
-    """The step ``Lint`` is run by bash, with exportlint where the step before it would install it."""
+def lint_step(tmp_path: Path, text: str, args: str, end: str = "") -> str:
+    """Run the step ``Lint`` by bash, with exportlint where the step before it would install it."""
     (tmp_path / "model.py").write_text(text)
+    (tmp_path / "found.sarif").write_text("of another run")
     command = tmp_path / "exportlint" / "bin" / "exportlint"
     command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m exportlint "$@"\n')
+    command.write_text(f'#!/bin/sh\n"{sys.executable}" -m exportlint "$@"\n{end}')
     command.chmod(0o755)
     (step,) = [step for step in steps() if step.get("id") == "lint"]
     environment = {
@@ -53,14 +53,27 @@ def test_the_script_of_the_action_lints(tmp_path: Path, text: str, status: str) 
         "RUNNER_TEMP": str(tmp_path),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         "PATHS": "model.py",
-        "ARGS": "--mode export --mode compile",
+        "ARGS": args,
         "SARIF": "found.sarif",
     }
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    ran = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert (tmp_path / "output").read_text() == f"status={status}\n"
-    assert ran.stdout.count("::error ") == int(status)
+    return subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("text", "status"), [(BRANCH, "1"), ("x = 1\n", "0")])
+def test_the_script_of_the_action_lints(tmp_path: Path, text: str, status: str) -> None:
+    printed = lint_step(tmp_path, text, "--mode export --mode compile")
+    assert (tmp_path / "output").read_text() == f"status={status}\nwritten=true\n"
+    assert printed.count("::error ") == int(status)
     assert (tmp_path / "found.sarif").read_text().count('"ruleId"') == int(status)
+
+
+@pytest.mark.parametrize(("args", "end", "written"), [("--select EXP1O1", "", ""), ("", "exit 2", "written=true\n")])
+def test_the_action_uploads_whatever_was_written(tmp_path: Path, args: str, end: str, written: str) -> None:
+    lint_step(tmp_path, BRANCH, args, end)
+    assert (tmp_path / "output").read_text() == f"status=2\n{written}"
+    (upload,) = [step for step in steps() if "upload-sarif" in step.get("uses", "")]
+    assert upload["if"] == "inputs.upload-sarif == 'true' && steps.lint.outputs.written == 'true'"
 
 
 def recipes() -> list[str]:
