@@ -71,7 +71,7 @@ def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str
         "endLine": place.end_line,
         "endColumn": place.end_column,
     }
-    where: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(path_of(p)))}, "region": region}
+    where: dict[str, Any] = {"artifactLocation": {"uri": _uri(path_of(p))}, "region": region}
     line = results.excerpts.line(p.path, place.line)
     if line:
         text = line.encode("utf-8", "backslashreplace").decode()
@@ -93,5 +93,10 @@ def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str
 
 def _call(file: Path, line: int, results: Results) -> dict[str, Any]:
     text = results.excerpts.line(file, line).strip().encode("utf-8", "backslashreplace").decode()
-    place = {"artifactLocation": {"uri": quote(os.fsencode(display_path(str(file))))}, "region": {"startLine": line}}
+    place = {"artifactLocation": {"uri": _uri(display_path(str(file)))}, "region": {"startLine": line}}
     return {"location": {"physicalLocation": place, "message": {"text": text or "a call"}}}
+
+
+def _uri(path: str) -> str:
+    """The path as a reference: relative inside of the working directory, else with its scheme."""
+    return f"{'file://' if path.startswith('/') else ''}{quote(os.fsencode(path))}"

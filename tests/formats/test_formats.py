@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 import pytest
+from consumers import GITLAB, github_reads, jenkins_refuses
 from findings_samples import BRANCH, COUNTER, DEVICE, LONG, results, unanalysed
 from jsonschema import Draft7Validator
 
@@ -163,6 +164,12 @@ def test_github_commands_are_escaped(tmp_path: Path) -> None:
 
 def test_gitlab_has_what_gitlab_asks_for(tmp_path: Path) -> None:
     found = json.loads(render("gitlab", results(tmp_path, a=BRANCH, b=DEVICE, c=COUNTER)))
+    validator = Draft7Validator(GITLAB)
+    validator.validate(found)
+    validator.validate(json.loads(render("gitlab", Results())))
+    assert not validator.is_valid([{**found[0], "severity": "error"}])
+    assert not validator.is_valid([{**found[0], "location": {**found[0]["location"], "path": "./a.py"}}])
+    assert len({item["fingerprint"] for item in found}) == 3  # of two with one mark, GitLab keeps one
     assert [item["severity"] for item in found] == ["major", "minor", "info"]
     for item, name in zip(found, "abc", strict=True):
         assert item.keys() == {"description", "check_name", "fingerprint", "severity", "location"}
@@ -174,15 +181,59 @@ def test_junit_counts_what_it_holds(tmp_path: Path) -> None:
     root = ET.fromstring(render("junit", results(tmp_path, a=BRANCH, b=DEVICE)))
     assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "2", "2")
     tests = root.findall("testsuite/testcase")
-    assert [(t.get("name"), t.get("classname"), t.get("file")) for t in tests] == [
-        ("EXP101 branch-on-tensor", "a", "a.py"),
-        ("EXP202 factory-without-device", "b", "b.py"),
+    assert [(t.get("name"), t.get("classname")) for t in tests] == [
+        ("EXP101 branch-on-tensor", "a"),
+        ("EXP202 factory-without-device", "b"),
     ]
+    assert [suite.get("file") for suite in root] == ["a.py", "b.py"]
     assert all(t.find("failure").get("message") in t.find("failure").text for t in tests)
     clean = ET.fromstring(render("junit", Results(files=1)))
     assert (clean.get("tests"), clean.get("failures"), len(clean.findall(".//failure"))) == ("1", "0", 0)
     skipped = ET.fromstring(render("junit", unanalysed(tmp_path)))
     assert len(skipped.findall(".//skipped")) == int(skipped.find("testsuite").get("skipped")) == 1
+
+
+def test_jenkins_reads_junit(tmp_path: Path) -> None:
+    unread = (Unanalysed(tmp_path / "a.py", "", f"{NOT_READ}: Permission denied"), *unanalysed(tmp_path).unanalysed)
+    found = dataclasses.replace(results(tmp_path, a=BRANCH, b=DEVICE), unanalysed=unread)
+    for each in (found, Results(files=1)):
+        assert list(jenkins_refuses(ET.fromstring(render("junit", each)))) == []
+    other = "<testsuites><testsuite name='a'>b<testcase line='1'/></testsuite></testsuites>"
+    assert list(jenkins_refuses(ET.fromstring(other))) == [
+        "<testsuite> lacks errors",
+        "<testsuite> lacks failures",
+        "<testsuite> lacks tests",
+        "<testsuite> holds text",
+        "<testcase> lacks name",
+        "<testcase> has line",
+    ]
+
+
+def test_github_reads_what_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "a,b: 100%").mkdir()
+    found = results(tmp_path / "a,b: 100%", branch=BRANCH, long=LONG, counter=COUNTER)
+    odd = tuple(dataclasses.replace(p, message="50%2C of\n::error::\r\n%0A it: a,b") for p in found.shown)
+    read = github_reads(render("github", dataclasses.replace(found, shown=odd)))
+    assert [each.kind for each in read] == ["error", "notice", "warning"]
+    for each, p in zip(read, odd, strict=True):
+        place = f"a,b: 100%/{p.path.name}"
+        assert (each.properties["file"], int(each.properties["line"])) == (place, p.range.line)
+        assert each.properties["title"] == f"exportlint ({p.rule.code} {p.rule.name})"
+        assert each.text.startswith(f"{place}:{p.range.line}: {p.rule.code} 50%2C of ::error:: %0A it: a,b. ")
+    with pytest.raises(AssertionError, match="fiel"):
+        github_reads("::error fiel=a::b")
+
+
+def test_files_outside_of_the_working_directory_have_a_whole_uri(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = results(tmp_path, **{"a b": BRANCH})
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    log = json.loads(render("sarif", found))
+    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    (result,) = log["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == (tmp_path / "a b.py").as_uri()
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
