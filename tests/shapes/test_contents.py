@@ -66,7 +66,7 @@ def test_contents_of_each_kind(dtype, domain, kinds):
         assert made.requires_grad == like.requires_grad
         assert bool(torch.isfinite(made.detach().to(torch.complex128)).all())
         if domain is not None and made.numel():
-            assert domain.low <= float(made.min()) <= float(made.max()) <= domain.high
+            assert domain.low <= float(made.detach().min()) <= float(made.detach().max()) <= domain.high
 
     draw()
     assert seen == set(kinds)
