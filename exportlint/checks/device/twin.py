@@ -34,10 +34,7 @@ def tensors(result: Any) -> list[torch.Tensor]:
 
 def difference(ctx: Context, expected: Any, actual: Any) -> Difference | None:
     """The first difference of two results beyond the case's tolerance, or beyond what rounding explains."""
-    found = compare(expected, actual, **ctx.tolerance)
-    if found is None or ctx.tolerance:
-        return found
-    return compare(expected, actual, reference=_in_double(ctx))  # which costs a model and a run
+    return compare(expected, actual, reference=_in_double(ctx), **ctx.tolerance)
 
 
 def _in_double(ctx: Context) -> Reference:
