@@ -222,6 +222,21 @@ KINDS = {
         model("low = -1.0 if x.device.type == 'cpu' else -2.0  # <-\nreturn x + torch.full_like(x, low)"),
         ("else -2.0", "else -1.0"),
     ),
+    "branch on cuda being available": Kind(
+        "EXP204",
+        model("if torch.cuda.is_available():  # <-\n    return x * 3\nreturn x * 2"),
+        ("torch.cuda.is_available()", "False"),
+    ),
+    "branch on any accelerator": Kind(
+        "EXP204",
+        model("n = torch.accelerator.device_count()  # <-\nreturn x * (n + 1)"),
+        ("torch.accelerator.device_count()", "0"),
+    ),
+    "branch on the name of the type": Kind(
+        "EXP204",
+        model("if 'cuda' in x.type():  # <-\n    return x * 3\nreturn x * 2"),
+        ("'cuda' in x.type()", "False"),
+    ),
     "under capture only": Kind(
         "EXP201",
         model("if torch.compiler.is_exporting():\n    return x + torch.ones(4, device='cpu')  # <-\nreturn x + 1"),
@@ -241,6 +256,11 @@ PORTABLE = {
     "copied over": model("y = x.clone()\ny.copy_(torch.ones(4))\nreturn y"),
     "device read": model("print(x.device, x.is_cuda)\nreturn x"),
     "synchronised": model("if x.is_cuda:\n    torch.cuda.synchronize()\nreturn x"),
+    "cache of cuda emptied": model("if torch.cuda.is_available():\n    torch.cuda.empty_cache()\nreturn x"),
+    "accelerator awaited": model(
+        "if torch.accelerator.is_available():\n    torch.accelerator.synchronize()\nreturn x * 2"
+    ),
+    "type asked": model("return x + torch.ones(2, 4, device=x.device).type(x.type())"),
     "moved where needed": model(
         "if self.t.device != x.device:\n    self.t = self.t.to(x.device)\nreturn x + self.t", "self.t = torch.ones(4)"
     ),

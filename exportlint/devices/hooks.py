@@ -34,6 +34,9 @@ _NEEDED = (
     "_C._acc.register_python_privateuseone_hook",
     "_C._acc.register_python_privateuseone_device_guard",
     "_C._get_privateuse1_backend_name",
+    "_C._accelerator_getAccelerator",
+    "_C._accelerator_synchronizeDevice",
+    "_C._accelerator_isAllocatorInitialized",
     "_C._jit_get_all_schemas",
     "_C._dispatch_has_kernel_for_dispatch_key",
     "_C._dispatch_get_registrations_for_dispatch_key",
@@ -59,6 +62,10 @@ _LOWER_PRECISION = frozenset(
     | {"_convolution", "mkldnn_rnn_layer", "scaled_dot_product_attention", "_native_multi_head_attention"}
 )
 _WIDEST = frozenset({"cat", "stack", "index_copy"})
+# Kernels that autocast passes over, and that call operators which it casts for.
+_CASTS_WITHIN = ("_transformer_encoder_layer_fwd",)
+_within: list[torch.dtype] = []
+_accelerator_before: list[torch.device | None] = []  # what this machine has besides
 _kept: list[Any] = []  # torch does not own what is registered from Python
 
 
@@ -110,13 +117,28 @@ def register(
         raise RuntimeError(reason)
     if not _kept:
         _register_backend()
+        _do_nothing_for_accelerators()
         _register_operators(run, meta_kernels)
         run_control_flow(wrapper)
         _admit_to_tracing(wrapper)
         _make_generators()
         _load_checkpoints()
+        _keep_ties()
         _refuse_backward()
     return torch.device(NAME, 0)
+
+
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """Within it, ``torch.accelerator`` knows nothing of the second device; tensors there work as ever."""
+    find = torch._C._accelerator_getAccelerator
+    core: Any = torch._C
+    if _kept:
+        core._accelerator_getAccelerator = lambda: _accelerator_before[0]
+    try:
+        yield
+    finally:
+        core._accelerator_getAccelerator = find
 
 
 def _register_backend() -> None:
@@ -152,6 +174,7 @@ def _register_backend() -> None:
         def is_bf16_supported(self, *_: object, **__: object) -> bool:
             return True
 
+    _accelerator_before.append(torch._C._accelerator_getAccelerator())
     backend_registration.rename_privateuse1_backend(NAME)
     # Nothing on tensors and modules: a method ``second`` of torch's classes would hide a layer of that name.
     backend_registration.generate_methods_for_privateuse1_backend(
@@ -163,6 +186,21 @@ def _register_backend() -> None:
     torch._C._acc.register_python_privateuseone_device_guard(guard)
     torch.set_autocast_dtype(NAME, torch.get_autocast_dtype("cpu"))
     _kept.extend((hook, guard))
+
+
+def _do_nothing_for_accelerators() -> None:
+    """Let ``torch.accelerator`` wait for the second device and empty its cache, of which C++ knows nothing."""
+    core: Any = torch._C
+
+    def unless_second(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any) -> Any:
+            acc = core._accelerator_getAccelerator()
+            return None if acc is not None and acc.type == NAME else function(*args)
+
+        return called
+
+    for name in ("_accelerator_synchronizeDevice", "_accelerator_isAllocatorInitialized"):
+        setattr(core, name, unless_second(getattr(core, name)))
 
 
 def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]) -> None:
@@ -187,6 +225,8 @@ def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]
         op = getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
         if name.startswith("aten::") and op is not None:
             aten.impl(op, functools.partial(_call_as_autocast_does, op, base), "AutocastPrivateUse1")
+    for op in (getattr(torch.ops.aten, name).default for name in _CASTS_WITHIN if hasattr(torch.ops.aten, name)):
+        aten.impl(op, functools.partial(_call_with_autocast_within, op), "AutocastPrivateUse1")
     _kept.extend((everything, aten))
 
 
@@ -208,6 +248,16 @@ def _call_as_autocast_does(op: Any, base: str, *args: Any, **kwargs: Any) -> Any
     args, kwargs = pytree.tree_map(lambda leaf: leaf.to(dtype) if eligible(leaf) else leaf, (args, kwargs))
     with torch.autocast(NAME, enabled=False):
         return op(*args, **kwargs)
+
+
+def _call_with_autocast_within(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Below this key torch switches autocast off, so it is noted for the kernel (`autocast_below`)."""
+    _within.append(torch.get_autocast_dtype(NAME))
+    try:
+        with torch.autocast(NAME, enabled=False):
+            return op(*args, **kwargs)
+    finally:
+        _within.pop()
 
 
 def _own_kernel(schema: Any) -> Any:
@@ -296,6 +346,40 @@ def _load_checkpoints() -> None:
         return storage
 
     torch.serialization.register_package(0, lambda _: None, place)  # before torch's own for PrivateUse1
+
+
+def _keep_ties() -> None:
+    """Let ``module.to(device)`` keep parameters tied, as it does between devices that share a kind of tensor."""
+    apply: Callable[..., Any] = torch.nn.Module._apply
+    depth = 0
+
+    @functools.wraps(apply)
+    def keep_ties(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        before = {} if depth else {slot: id(parameter) for slot, parameter in _slots(self)}
+        held = [] if depth else list(self.parameters())  # so that no identity is used twice
+        depth += 1
+        try:
+            result = apply(self, *args, **kwargs)
+        finally:
+            depth -= 1
+        first: dict[int, Any] = {}
+        for (module, name), parameter in _slots(self) if held else ():
+            module._parameters[name] = first.setdefault(before[module, name], parameter)
+        return result
+
+    module_class: Any = torch.nn.Module
+    module_class._apply = keep_ties
+
+
+def _slots(module: torch.nn.Module) -> list[tuple[tuple[torch.nn.Module, str], torch.nn.Parameter]]:
+    """Where each parameter is kept: its module and its name there."""
+    return [
+        ((part, name), parameter)
+        for part in module.modules()
+        for name, parameter in part._parameters.items()
+        if parameter is not None
+    ]
 
 
 class BackwardError(NotImplementedError):
@@ -390,6 +474,11 @@ def make_wrapper(cls: type[torch.Tensor], raw: torch.Tensor, device: torch.devic
 def take_over(wrapper: torch.Tensor, other: torch.Tensor) -> None:
     """Give a wrapper the sizes, strides and offset of another."""
     torch.Tensor.data.__set__(wrapper, other)  # type: ignore[attr-defined]
+
+
+def autocast_below() -> contextlib.AbstractContextManager[Any]:
+    """A context in which a kernel of the CPU casts what it calls within, where autocast asked for that on the way."""
+    return torch.autocast("cpu", dtype=_within[-1]) if _within else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

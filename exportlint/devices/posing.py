@@ -1,13 +1,16 @@
 """Branches on the device, found without one: runs on the CPU in which tensors say that they are elsewhere.
 
 A posing run computes on the CPU, while ``x.device``, ``x.is_cuda`` and their like answer as they would on another
-device; where the answer is used to make or move a tensor, the CPU takes its place. When the calls or the numbers then
-differ from the plain run's, something was decided by the device. Posing at one line at a time tells which line it was.
+device, and ``torch.cuda.is_available()`` as on a machine that has it; where the answer is used to make or move a
+tensor, the CPU takes its place. In the plain run the machine has no accelerator, whatever it has. When the calls or
+the numbers then differ from the plain run's, something was decided by the device. Posing at one line at a time tells
+which line it was; where it takes several, the last of them is named.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,14 +20,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from exportlint import places
-from exportlint.devices import hooks
+from exportlint.devices import hooks, questions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from exportlint.devices.questions import Question
     from exportlint.places import Place
 
 TYPES = ("cuda", "mps")
+_NAMED_ONLY = frozenset({"xpu"})  # posed as where the model asks for it by name
 _MOST_LINES = 16  # lines to pose at, one by one
 _CPU = torch.device("cpu")
 _FLAGS = {getattr(torch.Tensor, f"is_{kind}").__get__: kind for kind in ("cuda", "cpu", "mps", "xpu")}
@@ -48,12 +53,16 @@ class Run:
     Attributes:
         calls: The torch functions: name, Python numbers among the arguments, dtypes and shapes of the results.
         reads: The user's lines that asked for a device, in order.
+        questions: Those of them that asked what the machine has.
+        named: Types of devices beside `TYPES` that they asked for by name.
         result: What the model returned.
         error: What it raised instead.
     """
 
     calls: list[Call] = field(default_factory=list)
     reads: dict[Place, None] = field(default_factory=dict)
+    questions: set[Place] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     result: Any = None
     error: Exception | None = None
 
@@ -67,8 +76,9 @@ class Branch:
         device_type: The type of device on which another path is taken.
         what: The first thing that differs, in words.
         plain: The run in which tensors told the truth.
-        run: The run in which only this line was told of the other device.
+        run: The run in which only this line, and those that it takes as well, were told of the other device.
         lacking: The dtype of the plain run's own path that the other device cannot hold, if there is one.
+        asks_the_machine: Whether the line asks what the machine has, and not where a tensor is.
     """
 
     place: Place
@@ -77,22 +87,37 @@ class Branch:
     plain: Run
     run: Run
     lacking: torch.dtype | None
+    asks_the_machine: bool = False
 
 
 class _Posing(TorchFunctionMode):
     """Notes the calls of a run; with a device type, answers questions for the device as tensors there would."""
 
-    def __init__(self, device_type: str | None, only: Place | None) -> None:
+    def __init__(self, device_type: str | None, only: Iterable[Place] | None) -> None:
         super().__init__()
         self.run = Run()
         self._device = None if device_type is None else torch.device(device_type, 0)
-        self._only = only
+        self._only = None if only is None else frozenset(only)
+
+    def answer(self, question: Question, place: Place, _: Any) -> Any:
+        """Say what the machine has, which is one device of the type, or none."""
+        self.run.reads[place] = None
+        self.run.questions.add(place)
+        self._name(question.device_type)
+        return question.on_a_machine_with(self._device.type if self._device is not None and self._told(place) else None)
+
+    def _name(self, device_type: str) -> None:
+        if device_type in _NAMED_ONLY:
+            self.run.named.add(device_type)
+
+    def _told(self, place: Place) -> bool:
+        return self._only is None or place in self._only
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer for the device, or carry the call out on the CPU."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in ("__get__", "get_device"):
+        if name in ("__get__", "get_device") or questions.asks_for_type(name, args, kwargs):
             return self._answer(func, name, args)
         inside = hooks.control_flow(func, args, kwargs)
         if inside is not None:
@@ -109,17 +134,20 @@ class _Posing(TorchFunctionMode):
 
     def _answer(self, func: Any, name: str, args: Any) -> Any:
         value = func(*args)
-        if not (func == _DEVICE or func in _FLAGS or name == "get_device"):
+        if not (func == _DEVICE or func in _FLAGS or name in ("get_device", "type")):
             return value
         place = places.caller(sys._getframe(2))
         if place is None:
             return value
         self.run.reads[place] = None
+        self._name(_FLAGS.get(func, ""))
         on_the_cpu = args[0].device.type == "cpu" if self._device is not None else False
-        if self._device is None or not on_the_cpu or self._only not in (None, place):
+        if self._device is None or not on_the_cpu or not self._told(place):
             return value
         if func == _DEVICE:
             return self._device
+        if name == "type":
+            return value.replace("torch.", f"torch.{self._device.type}.", 1)
         return 0 if name == "get_device" else _FLAGS[func] == self._device.type
 
     def _named_in(self, name: str, args: Any, kwargs: Any) -> bool:
@@ -131,14 +159,22 @@ class _Posing(TorchFunctionMode):
 def _is_device(value: Any, device_type: str) -> bool:
     if isinstance(value, torch.device):
         return value.type == device_type
-    return isinstance(value, str) and value.partition(":")[0] == device_type
+    return isinstance(value, str) and (value.partition(":")[0] == device_type or _is_type_of(value, device_type))
+
+
+def _is_type_of(value: str, device_type: str) -> bool:
+    return value.startswith(f"torch.{device_type}.")
 
 
 def _without(device_type: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments with the CPU in place of the device type."""
-    replaced: tuple[Any, Any] = pytree.tree_map_only(
-        (torch.device, str), lambda leaf: _CPU if _is_device(leaf, device_type) else leaf, (tuple(args), dict(kwargs))
-    )
+
+    def on_cpu(leaf: torch.device | str) -> torch.device | str:
+        if isinstance(leaf, str) and _is_type_of(leaf, device_type):
+            return leaf.replace(f"{device_type}.", "", 1)
+        return _CPU if _is_device(leaf, device_type) else leaf
+
+    replaced: tuple[Any, Any] = pytree.tree_map_only((torch.device, str), on_cpu, (tuple(args), dict(kwargs)))
     return replaced
 
 
@@ -159,17 +195,17 @@ def _only_moves(name: str, args: Any, result: Any) -> bool:
     return not isinstance(result, torch.Tensor) or result.dtype == args[0].dtype
 
 
-def watch(call: Callable[[], Any], device_type: str | None = None, only: Place | None = None) -> Run:
+def watch(call: Callable[[], Any], device_type: str | None = None, only: Iterable[Place] | None = None) -> Run:
     """Carry the call out twice and note what the second does: caches by device or length are filled by then.
 
     Args:
         call: Runs a model, always the same, under `torch.no_grad`.
         device_type: What tensors say their device is; `None` for the truth.
-        only: The one line that is told so; `None` for every line.
+        only: The lines that are told so; `None` for every line.
     """
     mode = _Posing(device_type, only)
     try:
-        with _posing_autocast(device_type), hooks.uncompiled(), mode:
+        with _posing_autocast(device_type), hooks.uncompiled(), questions.watched(mode.answer), mode:
             call()
             mode.run = Run()
             mode.run.result = call()
@@ -200,14 +236,14 @@ def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str]
 
     Args:
         fresh: Makes a model and returns what runs it, under `torch.no_grad`.
-        device_types: Any of `TYPES`.
+        device_types: Any of `TYPES`; a rarer type is added where the model asks for it by name.
     """
     call = fresh()
     plain = watch(call)
     if plain.error is not None:
         return []
     found = []
-    for device_type in device_types:
+    for device_type in (*device_types, *(plain.named - set(device_types))):
         full = watch(call, device_type)
         if _difference(plain, full) is not None:
             found += _branches_of(fresh, device_type, list(full.reads)[:_MOST_LINES])
@@ -219,13 +255,18 @@ def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines
     plain = watch(fresh())
     if _difference(plain, watch(fresh())) is not None:
         return []  # it differs from run to run
-    found = []
-    for place in lines:
-        run = watch(fresh(), device_type, place)
+
+    def at(places: Sequence[Place]) -> Iterator[Branch]:
+        run = watch(fresh(), device_type, places)
         what = _difference(plain, run)
         if what is not None:
-            found.append(Branch(place, device_type, what, plain, run, _lacking(plain, run, device_type)))
-    return found
+            lacking, last = _lacking(plain, run, device_type), places[-1]
+            yield Branch(last, device_type, what, plain, run, lacking, last in run.questions)
+
+    found = [branch for place in lines for branch in at([place])]
+    # none alone: the first at which they and those before make the difference together
+    together = (branch for end in range(2, len(lines) + 1) for branch in at(lines[:end]))
+    return found or list(itertools.islice(together, 1))
 
 
 def _difference(plain: Run, other: Run) -> str | None:

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from exportlint import places
-from exportlint.devices import hooks
+from exportlint.devices import hooks, questions
 from exportlint.devices.kept import Kept, KeptTensors
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Provenance(TorchFunctionMode):
             CPU, so that the run goes on.
         writes: Tensors outside the state dict that were written in place, with the line.
         autocasts: Device types that `torch.autocast` was switched on for and that are not `home`, with the line.
-        reads: Lines that read a device, or whether a tensor is on one.
+        reads: Lines that read a device, whether a tensor is on one, or which the machine has.
         blamed: Where the CPU tensor came from when a call raised an error of mixed devices.
     """
 
@@ -137,6 +137,7 @@ class Provenance(TorchFunctionMode):
         self._exits.enter_context(_watched_autocast(self._saw_autocast))
         if self._births:
             self._exits.enter_context(hooks.uncompiled())
+            self._exits.enter_context(questions.watched(self._saw_question))
         if self._births and self._home != "cpu":
             self._exits.enter_context(_Births(self._saw_birth))
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -150,7 +151,7 @@ class Provenance(TorchFunctionMode):
         """Label the call, carry it out, and note where its results come from."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name == "__get__":
+        if name == "__get__" or questions.asks_for_type(name, args, kwargs):
             return self._read(func, args)
         inside = hooks.control_flow(func, args, kwargs) if self._births else None
         if inside is not None:
@@ -197,13 +198,17 @@ class Provenance(TorchFunctionMode):
 
     def _read(self, func: Any, args: Any) -> Any:
         value = func(*args)
-        if func in _READS:
+        if func in _READS or func is torch.Tensor.type:
             place = places.caller(sys._getframe(2))
             if place is not None:
                 self.reads[place] = None
             if isinstance(value, torch.device) and value.type == self._home == "cpu":
                 return FOLLOWED_CPU
         return value
+
+    def _saw_question(self, _: Any, place: Place, truth: Any) -> Any:
+        self.reads[place] = None
+        return truth
 
     def _label(self, name: str, args: Any, kwargs: Any) -> Made | None:
         if name in _FACTORIES:

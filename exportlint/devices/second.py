@@ -123,6 +123,20 @@ class SecondTensor(torch.Tensor):
     numpy = _refuse_numpy
     __array__ = _refuse_numpy
 
+    @property
+    def data(self) -> Any:
+        """The tensor without its history, sharing its numbers' memory; may be set to another of the device."""
+        return SecondTensor(self.raw.data)
+
+    @data.setter
+    def data(self, other: torch.Tensor) -> None:
+        if not isinstance(other, SecondTensor):
+            raise RuntimeError(
+                "Could not set tensor of type SecondTensor to a tensor of another device: incompatible tensor type"
+            )
+        hooks.take_over(self, other)
+        self.raw = other.raw.detach()
+
     def tolist(self) -> Any:
         """The numbers as nested lists."""
         return self.raw.tolist()
@@ -225,7 +239,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if there:
         _look_for_generator(func, leaves)
     raw_args, raw_kwargs = pytree.tree_unflatten([_raw(leaf) for leaf in leaves], spec)
-    with hooks.plain_tensors():
+    with hooks.plain_tensors(), hooks.autocast_below():
         result = kernels.SUBSTITUTES.get(base, func)(*raw_args, **raw_kwargs)
     known = {id(_raw(leaf)): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)} if _mutates(func) else {}
     for second in seconds if known else ():

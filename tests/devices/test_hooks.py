@@ -177,3 +177,20 @@ def test_autocast_casts_each_operator_as_the_cpu_does(dtype):
             )
 
     in_fork(run)
+
+
+def test_torchs_accelerator_is_the_second_device_unless_it_is_hidden():
+    def asking():
+        from exportlint.devices import hooks, second_device
+
+        before = torch.accelerator.is_available(), torch.accelerator.current_accelerator()
+        second_device()
+        assert torch.accelerator.current_accelerator().type == "second"
+        torch.accelerator.synchronize()
+        torch.accelerator.empty_cache()
+        with hooks.hidden():
+            assert (torch.accelerator.is_available(), torch.accelerator.current_accelerator()) == before
+            assert torch.ones(2, device="second").sum().item() == 2
+        assert torch.accelerator.device_count() == 1
+
+    in_fork(asking)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.cuda import is_available
 
+from exportlint.devices import questions
 from exportlint.devices.posing import TYPES, branches, watch
 
 
@@ -48,6 +50,24 @@ class Keeps(nn.Module):
         if x.device not in self.kept:
             self.kept[x.device] = torch.ones(3, device=x.device).cumsum(0)
         return x + self.kept[x.device]
+
+
+class Wonders(nn.Module):
+    """Asks what the machine has."""
+
+    def __init__(self, question):
+        super().__init__()
+        self.question = question
+
+    def forward(self, x):
+        return x * (2 if self.question(x) else 3)
+
+
+class TakesBoth(nn.Module):
+    def forward(self, x):
+        has = torch.cuda.is_available()
+        there = x.is_cuda  # both
+        return x * 2 if has and there else x
 
 
 TICKS = itertools.count()
@@ -136,8 +156,8 @@ def test_one_line_alone_can_be_told():
         plain = watch(lambda: Fast()(X))
         place = next(place for place in plain.reads if place.line == line_of("fast"))
         other = next(place for place in plain.reads if place != place.__class__(place.file, line_of("fast")))
-        assert watch(lambda: Fast()(X), "cuda", other).calls == plain.calls
-        assert watch(lambda: Fast()(X), "cuda", place).calls != plain.calls
+        assert watch(lambda: Fast()(X), "cuda", [other]).calls == plain.calls
+        assert watch(lambda: Fast()(X), "cuda", [place]).calls != plain.calls
 
 
 class Asks(nn.Module):
@@ -154,3 +174,58 @@ def test_where_the_device_is_there_the_cpu_still_takes_its_place(monkeypatch):
     with torch.no_grad():
         run = watch(lambda: Everywhere()(X), "cuda")
     assert (run.error, run.result.device.type) == (None, "cpu")
+
+
+QUESTIONS = {
+    "cuda": lambda _: torch.cuda.is_available(),
+    "cuda, by name": lambda _: is_available(),
+    "cuda, counted": lambda _: torch.cuda.device_count(),
+    "cuda's bfloat16": lambda _: torch.cuda.is_bf16_supported(),
+    "built for cuda": lambda _: torch.backends.cuda.is_built(),
+    "mps": lambda _: torch.backends.mps.is_available(),
+    "mps, counted": lambda _: torch.mps.device_count(),
+    "xpu": lambda _: torch.xpu.is_available(),
+    "xpu of a tensor": lambda x: x.is_xpu,
+    "any": lambda _: torch.accelerator.is_available(),
+    "any, counted": lambda _: torch.accelerator.device_count(),
+    "which": lambda _: torch.accelerator.current_accelerator() is not None,
+    "type": lambda x: "cuda" in x.type(),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_for_what_the_machine_has(name):
+    def fresh():
+        model = Wonders(QUESTIONS[name])
+        return lambda: model(X)
+
+    with torch.no_grad():
+        found = {branch.device_type: branch for branch in branches(fresh)}
+    line = QUESTIONS[name].__code__.co_firstlineno
+    expected = {"cuda", "mps"} if name in ("any", "any, counted", "which") else {name.split(",")[0].split(" ")[0]}
+    if name in ("cuda's bfloat16", "built for cuda", "type"):
+        expected = {"cuda"}
+    assert set(found) == expected
+    assert {branch.place.line for branch in found.values()} == {line}
+    assert all(branch.asks_the_machine == (name not in ("xpu of a tensor", "type")) for branch in found.values())
+
+
+def test_what_takes_two_answers_is_found_at_the_last():
+    (branch,) = found(TakesBoth, "cuda")
+    assert branch.place.line == line_of("both")
+
+
+def test_torchs_own_questions_are_answered_with_the_truth():
+    """Here ``is_available`` asks for ``device_count``. And what was replaced is put back."""
+    before = torch.xpu.device_count
+    seen = []
+
+    def answer(question, place, truth):
+        seen.append(question.name)
+        return truth
+
+    with questions.watched(answer):
+        assert torch.xpu.device_count is not before
+        assert torch.xpu.is_available() is False
+    assert seen == ["is_available"]
+    assert torch.xpu.device_count is before

@@ -370,3 +370,64 @@ class Pair(nn.Module):
 @in_fork_on_second
 def test_layers_may_have_the_name_of_the_device():
     same(Pair(), torch.ones(5, 3))
+
+
+@in_fork_on_second
+def test_data_is_read_and_replaced():
+    from exportlint.devices import second_device, to_second
+
+    there = torch.zeros(2, 3, device=second_device())
+    view = there.data
+    view[0] = 1
+    assert there.cpu().tolist() == [[1, 1, 1], [0, 0, 0]]
+    there.data = to_second(torch.arange(8.0)).view(4, 2)
+    assert there.cpu().tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    there.add_(1)
+    assert (there.shape, there[3, 1].item()) == ((4, 2), 8)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        there.data = torch.ones(2)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        torch.ones(2).data = there
+
+
+@in_fork_on_second
+def test_parameters_take_the_numbers_of_a_vector():
+    from exportlint.devices import move_module, to_cpu, to_second
+
+    model = move_module(nn.Linear(2, 2))
+    nn.utils.vector_to_parameters(to_second(torch.arange(6.0)), model.parameters())
+    assert (to_cpu(model.weight).tolist(), to_cpu(model.bias).tolist()) == ([[0, 1], [2, 3]], [4, 5])
+    assert isinstance(model.weight, nn.Parameter)
+
+
+@in_fork_on_second
+def test_tied_parameters_stay_tied_by_to():
+    from exportlint.devices import second_device, to_cpu
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3)), nn.Linear(3, 3))
+    model[1][0].weight = model[0].weight
+    other = model[2].weight
+    model.to(second_device())
+    assert model[0].weight is model[1][0].weight
+    assert model[0].weight.device == second_device()
+    assert torch.equal(to_cpu(model[2].weight), other)
+    model.cpu()
+    assert model[0].weight is model[1][0].weight
+    assert model[0].weight.device.type == "cpu"
+    assert model[0].weight is not model[2].weight
+
+
+@in_fork_on_second
+def test_layers_of_a_transformer_follow_autocast():
+    from exportlint.devices import move_module, second_device, to_cpu, to_second
+
+    model, x = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.rand(2, 3, 8)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = model(x)
+    x = to_second(x)
+    with torch.no_grad(), torch.autocast(second_device().type, dtype=torch.bfloat16):
+        actual = to_cpu(move_module(model)(x))
+    assert expected.dtype == torch.bfloat16
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+    with torch.no_grad():
+        assert model(x).dtype == torch.float32

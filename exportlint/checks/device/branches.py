@@ -47,7 +47,8 @@ def _decided(ctx: Context, branch: Branch) -> Finding:
 
     Nor does one that the CPU cannot follow to its end: an operator that only the device has is a reason for a branch.
     """
-    message = f"branch on device: on {branch.device_type} something else is computed here"
+    where = f"where {branch.device_type} is available" if branch.asks_the_machine else f"on {branch.device_type}"
+    message = f"branch on device: {where} something else is computed here"
     bites = branch.lacking is not None
     if branch.lacking is not None:
         dtype = str(branch.lacking).removeprefix("torch.")

@@ -101,6 +101,7 @@ class Watched:
 
 def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
     """The watched run; `None`, and a reason in the report, when the model does not run."""
+    from exportlint.devices import hooks
     from exportlint.devices.kept import find_kept
     from exportlint.devices.provenance import Provenance
 
@@ -109,7 +110,7 @@ def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
         before = find_kept(model)
         provenance = Provenance("cpu", before)
         ctx.stage("eager run on the CPU")
-        with provenance:
+        with hooks.hidden(), provenance:
             result = tensors(call(model, inputs))
     except Exception as error:
         cause = error.__cause__ or error if isinstance(error, ModelError) else error
@@ -226,9 +227,12 @@ def _fill_caches(ctx: Context) -> None:
 
     The watched run does not do: it tells the model of a device with an index, which is another key.
     """
+    from exportlint.devices import hooks
+
     ctx.stage("eager run on the CPU")
     try:
-        call(ctx.build(), ctx.example())
+        with hooks.hidden():
+            call(ctx.build(), ctx.example())
     except Exception as error:  # at a later call; other checks name that
         if blame.is_out_of_memory(error):
             raise MemoryError from error
@@ -292,12 +296,15 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
 
 def _as_on_the_cpu(ctx: Context, report: Report, expected: Any, actual: Any) -> bool:
     """The numbers must be the CPU's, unless the CPU's differ from run to run, or the device decides about them."""
+    from exportlint.devices import hooks
+
     differs = difference(ctx, expected, actual)
     if differs is None:
         return True
     if report.has("EXP204"):
         return False
-    again = tensors(call(ctx.build(), ctx.example()))
+    with hooks.hidden():
+        again = tensors(call(ctx.build(), ctx.example()))
     if difference(ctx, expected, again) is not None:
         report.notes.append("the result differs from run to run on the CPU, so the devices were not compared")
         return False
@@ -307,9 +314,11 @@ def _as_on_the_cpu(ctx: Context, report: Report, expected: Any, actual: Any) -> 
 
 def _what_is_baked(ctx: Context, report: Report, provenance: Provenance, twin: ExportedProgram | None) -> None:
     """Lines whose device follows the inputs and is a constant in the program that was captured on the CPU."""
+    from exportlint.devices import hooks
     from exportlint.devices.twin import baked_places
 
-    program = uncaptured.program(ctx)
+    with hooks.hidden():
+        program = uncaptured.program(ctx)
     if program is None:
         return
     baked = baked_places(program, provenance.calls, twin)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.checks.context import call
 from exportlint.checks.device.report import blame_origin
-from exportlint.checks.state.python_state import is_installed
+from exportlint.checks.state.holders import is_installed
 from exportlint.patching import patched
 from exportlint.places import display_path
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from exportlint.parity.reference import Reference
     from exportlint.places import Place
 
-_BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=")
+_BRANCHES = (".type", "is_cuda", "is_cpu", "is_mps", "is_xpu", "==", "!=", "is_available", "accelerator", "count")
 
 
 def tensors(result: Any) -> list[torch.Tensor]:
@@ -61,16 +61,18 @@ def materialised(ctx: Context) -> torch.nn.Module:
 
 def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
     """Export on the second device; a meeting of devices that only tracing sees is a finding."""
-    from exportlint.devices.hooks import NAME as HOME
+    from exportlint.devices import hooks
     from exportlint.devices.kept import find_kept
     from exportlint.devices.provenance import Provenance
     from exportlint.devices.twin import export_on_second
 
-    if uncaptured.program(ctx) is None:
+    with hooks.hidden():
+        program = uncaptured.program(ctx)
+    if program is None:
         report.notes.append("not exported on the second device, since the export on the CPU fails")
         return None
     model, (args, kwargs) = materialised(ctx), ctx.example()
-    provenance = Provenance(HOME, find_kept(model), births=False)
+    provenance = Provenance(hooks.NAME, find_kept(model), births=False)
     ctx.stage("export on the second device")
     try:
         with provenance:
@@ -105,13 +107,16 @@ def place_under_capture(error: Exception) -> Place | None:
 
 def _compare_programs(ctx: Context, report: Report, twin: ExportedProgram, provenance: Provenance) -> None:
     """Another structure is a branch on the device, where a line of the user's asks for it."""
+    from exportlint.devices import hooks
     from exportlint.devices.program import canonical, unlike
 
     ours = canonical(ctx.program())
     parting = unlike(ours, canonical(twin))
     if parting is None or report.has("EXP204"):
         return
-    if unlike(ours, canonical(ctx.export(ctx.dynamic_shapes))) is not None:
+    with hooks.hidden():
+        again = ctx.export(ctx.dynamic_shapes)
+    if unlike(ours, canonical(again)) is not None:
         return  # it differs from export to export on the CPU
     evidence = f"{parting.words}, where it was exported on the second device"
     branches = [place for place in provenance.reads if any(word in place.source for word in _BRANCHES)]

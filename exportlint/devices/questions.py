@@ -1,0 +1,101 @@
+"""Questions for what devices the machine has, such as ``torch.cuda.is_available()``, asked by the user's code.
+
+They have no tensor among their arguments, so that no mode of torch sees them: while they are watched, other functions
+stand in their place, wherever a module holds them by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from exportlint import places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from exportlint.places import Place
+
+ANY = "accelerator"
+_MODULES = {
+    "cuda": ("cuda", "backends.cuda"),
+    "mps": ("mps", "backends.mps"),
+    "xpu": ("xpu",),
+    ANY: ("accelerator",),
+}
+_NAMES = ("is_available", "device_count", "is_built", "is_bf16_supported", "current_accelerator")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A function that says something about the devices of this machine.
+
+    Attributes:
+        device_type: The type of device that is asked for; `ANY` for whichever there is.
+        name: The function's name.
+    """
+
+    device_type: str
+    name: str
+
+    def on_a_machine_with(self, device_type: str | None) -> Any:
+        """The answer on a machine with one device of this type; `None` for a machine without any."""
+        there = device_type is not None and self.device_type in (device_type, ANY)
+        if self.name == "device_count":
+            return int(there)
+        if self.name == "current_accelerator":
+            return torch.device(device_type) if there and device_type is not None else None
+        return there
+
+
+@contextlib.contextmanager
+def watched(answer: Callable[[Question, Place, Any], Any]) -> Iterator[None]:
+    """Within it, `answer` is given each question of the user's code, its line and the truth; it says what is answered.
+
+    What torch asks itself is answered with the truth.
+    """
+    substitutes = {id(function): _asked(function, question, answer) for question, function in _functions()}
+    replaced: list[tuple[dict[str, Any], str, Any]] = []
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if isinstance(names, dict):
+            replaced += [(names, name, names[name]) for name in _NAMES if id(names.get(name)) in substitutes]
+    try:
+        for names, name, function in replaced:
+            names[name] = substitutes[id(function)]
+        yield
+    finally:
+        for names, name, function in replaced:
+            names[name] = function
+
+
+def _functions() -> Iterator[tuple[Question, Any]]:
+    """The questions, with torch's functions, as far as this torch has them."""
+    for device_type, modules in _MODULES.items():
+        for path in modules:
+            with contextlib.suppress(AttributeError):
+                names = vars(operator.attrgetter(path)(torch))
+                yield from ((Question(device_type, name), names[name]) for name in _NAMES if name in names)
+
+
+def _asked(function: Any, question: Question, answer: Callable[[Question, Place, Any], Any]) -> Any:
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        file = frame.f_code.co_filename
+        truth = function(*args, **kwargs)
+        place = places.of_frames([(file, frame.f_lineno)])
+        return truth if place is None else answer(question, place, truth)
+
+    return asked
+
+
+def asks_for_type(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether the call is ``x.type()``, which names the device: ``torch.cuda.FloatTensor``."""
+    return name == "type" and len(args) == 1 and not kwargs
