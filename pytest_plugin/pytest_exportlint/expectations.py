@@ -12,7 +12,7 @@ from exportlint.findings import CHECKS
 from pytest_exportlint.options import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pytest
 
@@ -94,6 +94,10 @@ class Expectation:
         """Whether a case of this id is meant."""
         return self.case == case or fnmatch.fnmatchcase(case, self.case)
 
+    def check_is(self, label: str) -> bool:
+        """Whether a check is meant that results or items call so."""
+        return self.check == label or (self.check == "device" and label.startswith("device-"))
+
 
 def validate(check: str, torch: str) -> None:
     """Look at the name of a check and a range of versions.
@@ -103,7 +107,11 @@ def validate(check: str, torch: str) -> None:
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    if check not in CHECKS and not check.startswith("device-"):
+    from exportlint.checks import device_names
+
+    if check.startswith("device-") and torch_version() is not None:  # which may know more devices than exportlint
+        device_names.select([check.removeprefix("device-")])
+    elif check not in CHECKS and not check.startswith("device-"):
         raise ValueError(f"{check!r} is no check; known: {', '.join(CHECKS)}")
     if not isinstance(torch, str):
         raise ValueError(f"torch must be a range of versions such as '>=2.13', not {torch!r}")
@@ -124,5 +132,9 @@ def torch_version() -> str | None:
 
 def reasons(expectations: Iterable[Expectation], label: str) -> str | None:
     """The reason for which a check is expected to fail, if there is one."""
-    names = {label, "device"} if label.startswith("device-") else {label}
-    return next((e.reason for e in expectations if e.check in names and e.holds), None)
+    return next((e.reason for e in expectations if e.check_is(label) and e.holds), None)
+
+
+def label_of(check: str, devices: Sequence[str]) -> str:
+    """What items call a check: ``device`` with its device, where there is but one."""
+    return f"device-{devices[0]}" if check == "device" and len(devices) == 1 else check

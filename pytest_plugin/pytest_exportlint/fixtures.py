@@ -10,8 +10,10 @@ import pytest
 from exportlint.findings import CHECKS
 from pytest_exportlint import options
 
+from pytest_exportlint.ledger import LEDGER
+from pytest_exportlint.node_ids import plain_id
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from exportlint.checks.case import ModelCase
     from exportlint.checks.runner import Runner
@@ -88,8 +90,11 @@ class ExportCheck:
         except ValueError as error:
             raise ValueError(str(error)) from None
         settings = self._item.config.stash[options.KEY]
-        found += tuple(e for e in settings.expected if e.about(self._item.nodeid))
-        reasons = {check: reason for check in CHECKS if (reason := expectations.reasons(found, check)) is not None}
+        found += tuple(e for e in settings.expected if e.about(plain_id(self._item)))
+        labels = {check: expectations.label_of(check, settings.devices) for check in CHECKS}
+        reasons = {
+            c: reason for c, label in labels.items() if (reason := expectations.reasons(found, label)) is not None
+        }
         return {**reasons, **case.expected_failures}
 
     def _report(self, result: CaseResult, notes: list[str]) -> None:
@@ -97,7 +102,7 @@ class ExportCheck:
         from pytest_exportlint import messages, session
 
         session.remember(self._item, result)
-
+        self._item.config.stash[LEDGER].meet_result(plain_id(self._item), result)
         remarks = messages.remarks(result, notes)
         if remarks:
             self._item.add_report_section("call", "exportlint", remarks)
@@ -162,7 +167,7 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.
     except ServerError as error:
         words = str(error)
     else:
-        return _joined(case, results)
+        return _joined(case, parts, results)
     pytest.fail(f"exportlint cannot start its worker server: {words}", pytrace=False)
 
 
@@ -171,8 +176,9 @@ def _joined(case: ModelCase, results: list[CaseResult]) -> CaseResult:
     if not case.methods:
         return results[0]
     checks = tuple(
-        dataclasses.replace(check, name=f"{method}.{check.name}")
-        for method, result in zip(case.methods, results, strict=True)
+        dataclasses.replace(check, name=f"{label}.{check.name}" if label else check.name)
+        for part, result in zip(parts, results, strict=True)
+        for label in [part.name.removeprefix(case.name).removeprefix(".")]
         for check in result.checks
     )
     return dataclasses.replace(results[0], name=case.name, checks=checks)

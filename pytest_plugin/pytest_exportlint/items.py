@@ -12,6 +12,7 @@ import pytest
 from exportlint.findings import CHECKS, RED, CaseResult
 from pytest_exportlint import options, session
 
+from pytest_exportlint.node_ids import plain_id
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -123,8 +124,7 @@ GIVEN = tuple(f"--export-{name}=" for name in ("examples", "devices", "timeout",
 
 def _from_here(item: pytest.Item) -> str:
     """The item's id, with its file relative to where pytest was called."""
-    nodeid = re.sub(r"@[^@\[\]]*$", "", item.nodeid)  # what xdist appends to say the group
-    file, colons, rest = nodeid.partition("::")
+    file, colons, rest = plain_id(item).partition("::")
     path, here = item.config.rootpath / file, item.config.invocation_params.dir
     shown = path.relative_to(here) if path.is_relative_to(here) else path
     return f"{shown}{colons}{rest}"

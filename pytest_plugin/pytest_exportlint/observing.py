@@ -13,14 +13,15 @@ import pytest
 
 from exportlint.findings import RED, CaseResult, CheckResult
 from pytest_exportlint import options, session
-from pytest_exportlint.expectations import reasons
+from pytest_exportlint.expectations import label_of, reasons
+from pytest_exportlint.ledger import LEDGER, OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from exportlint.checks.observed import Observation
 
-NODE = "export-observe"
+NODE = OBSERVED
 WORKER_CASES = "exportlint_observed"
 
 
@@ -99,9 +100,11 @@ class Observer:
 
     def _report(self, session_node: pytest.Session, cases: Iterable[CaseResult]) -> None:
         """One report of a test for each check."""
+        ledger = self.config.stash[LEDGER]
         for case in cases:
             number = self.reported[case.name] = self.reported.get(case.name, 0) + 1
             name = case.name if number == 1 else f"{case.name}@{number}"
+            ledger.meet_result(f"{NODE}::{name}", case)
             marked = self._marked(case, f"{NODE}::{name}")
             session_node.testscollected += len(marked.checks)
             for check in marked.checks:
@@ -112,7 +115,8 @@ class Observer:
         from exportlint.checks.results import with_expectations
 
         found = [expected for expected in self.settings.expected if expected.about(id_)]
-        known = {c.name: reason for c in case.checks if (reason := reasons(found, c.name)) is not None}
+        labels = {check.name: label_of(check.name, self.settings.devices) for check in case.checks}
+        known = {name: reason for name, label in labels.items() if (reason := reasons(found, label)) is not None}
         return CaseResult(name=case.name, target=case.target, checks=with_expectations(case.checks, known))
 
     def _report_check(self, case: CaseResult, check: CheckResult, nodeid: str) -> None:

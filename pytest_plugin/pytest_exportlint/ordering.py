@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from exportlint.findings import CHECKS
 from pytest_exportlint import options, session, suite
 from pytest_exportlint.items import ExportItem, of_command_line
+from pytest_exportlint.ledger import LEDGER
+from pytest_exportlint.node_ids import plain_id
 
 if TYPE_CHECKING:
     import pytest
@@ -27,6 +29,18 @@ def drop_unselected(config: pytest.Config, items: list[pytest.Item]) -> None:
         gone = set(dropped)
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in gone]
+
+
+def note_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take note of the cases that were collected, before any is deselected."""
+    ledger = config.stash[LEDGER]
+    for item in items:
+        if isinstance(item, ExportItem):
+            ledger.meet(item.shared.id, [item.label])
+        elif suite.is_of_suite(item):
+            ledger.meet(suite.case_id(item), suite.labels_of(item))
+        elif "export_check" in getattr(item, "fixturenames", ()):
+            ledger.meet(plain_id(item))
 
 
 def put_together(config: pytest.Config, items: list[pytest.Item]) -> None:

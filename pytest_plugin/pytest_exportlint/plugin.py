@@ -33,8 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = config.stash[options.KEY] = options.read(config)
     if settings.models and config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args[:] = []  # nobody asked for tests
+    from pytest_exportlint.ledger import LEDGER, Ledger
     from pytest_exportlint.summary import Summary
 
+    config.stash[LEDGER] = Ledger(settings)
     config.pluginmanager.register(Summary(config), "exportlint-summary")
     if settings.observe is not None:
         from pytest_exportlint.observing import Observer
@@ -65,6 +67,7 @@ def pytest_collection_modifyitems(
 
     ordering.add_models(session, items)
     ordering.drop_unselected(config, items)
+    ordering.note_cases(config, items)
     yield
     ordering.put_together(config, items)
 

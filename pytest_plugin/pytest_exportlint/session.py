@@ -244,11 +244,6 @@ def shared_case(
     return known[id_]
 
 
-def shared_cases(config: pytest.Config) -> Iterable[SharedCase]:
-    """All cases of which items were collected."""
-    return config.stash.get(SHARED, {}).values()
-
-
 @contextlib.contextmanager
 def options_of(shared: Runner, **changes: object) -> Iterator[None]:
     """Other options of the runner for a while."""

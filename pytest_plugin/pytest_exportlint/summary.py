@@ -10,6 +10,7 @@ import pytest
 
 from exportlint.findings import CaseResult, CheckResult, Readiness
 from pytest_exportlint import options
+from pytest_exportlint.ledger import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 SLOWEST = 5
 MOST_UNCHECKED = 20
-WORKER_UNMATCHED = "exportlint_unmatched"
+WORKER_LEDGER = "exportlint_ledger"
 WORKER_NOTES = "exportlint_notes"
+COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class Summary:
@@ -29,6 +31,7 @@ class Summary:
         self.config = config
         self.settings = config.stash[options.KEY]
         self.cases: dict[tuple[str, str], dict[str, CheckResult]] = {}
+        self.ledger = config.stash[LEDGER]
         self.unmatched: list[str] = []
         self.notes: dict[str, None] = {}
         self.trouble: list[str] = []
@@ -59,21 +62,10 @@ class Summary:
             cases.append(CaseResult(name=name, target=target, checks=tuple(ordered)))
         return Readiness(environment=asked, cases=tuple(cases))
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Look which expected failures are about no case; where a part was selected, that says nothing."""
-        if not self.settings.expected or session.config.args_source == pytest.Config.ArgsSource.ARGS:
-            return
-        if session.config.option.keyword or session.config.option.markexpr or self.settings.models:
-            return
-        from pytest_exportlint.session import shared_cases
-
-        ids = [shared.id for shared in shared_cases(session.config)]
-        self.unmatched = [
-            f"{expected.place}: expected-failures: {expected.case} is no case"
-            for expected in self.settings.expected
-            if not any(expected.about(id_) for id_ in ids)
-        ]
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take note of what told no cases although there may be some."""
+        if not report.passed:
+            self.ledger.uncollected.add(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the results that came with a test."""
@@ -87,7 +79,7 @@ class Summary:
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
         """Take what a worker of xdist says at its end."""
         said = getattr(node, "workeroutput", {})
-        self.unmatched += [words for words in said.get(WORKER_UNMATCHED, ()) if words not in self.unmatched]
+        self.ledger.merge(said.get(WORKER_LEDGER, {}))
         self.notes.update(dict.fromkeys(said.get(WORKER_NOTES, ())))
 
     @pytest.hookimpl(tryfirst=True)
@@ -99,8 +91,11 @@ class Summary:
         self.notes.update(dict.fromkeys(made.notes if made is not None else ()))
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
-            output[WORKER_UNMATCHED], output[WORKER_NOTES] = self.unmatched, list(self.notes)
+            output[WORKER_LEDGER], output[WORKER_NOTES] = self.ledger.plain(), list(self.notes)
             return
+        # What was never looked for, or not to its end, was not missed.
+        if session.exitstatus in COMPLETE and not self.config.option.collectonly:
+            self.unmatched = list(self.ledger.unmatched(self.config))
         if self.settings.reports:
             self._write()
         if (self.unmatched or self.trouble) and session.exitstatus in (

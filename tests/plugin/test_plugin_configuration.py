@@ -176,7 +176,7 @@ def test_an_unexpected_pass_fails_and_an_expectation_about_nothing_is_reported(t
     assert "1 xfailed" in done.out
     assert "passes although it is expected to fail (was broken): remove the expectation" in done.out
     assert "expected-failures: test_models.py::gone is no case" in done.out
-    part = run(tmp_path, TESTS, "-k", "gate")
+    part = run(tmp_path, TESTS, "test_models.py::gate[capture]")
     assert "is no case" not in part.out
     assert part.status == pytest.ExitCode.OK
     (tmp_path / "pyproject.toml").write_text(EXPECTING.replace("::fine", "::gone"))
