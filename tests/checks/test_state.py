@@ -35,6 +35,10 @@ def model(body, init="pass", name="M", above=""):
     )
 
 
+COUNTING = (
+    "def counting():\n    n = 0\n    def f():\n        nonlocal n\n"
+    "        n += 1  # <-\n        return n\n    return f\n"
+)
 COUNTER = ("self.calls = 0", "self.register_buffer('calls', torch.zeros(()))")
 
 KINDS = {
@@ -156,11 +160,120 @@ KINDS = {
         model("self.log += 1\nself.calls += 1  # <-\nreturn x * self.calls", "self.log = 0\nself.calls = 0"),
         COUNTER,
     ),
-    "hidden in a closure": Kind(
+    "list in a closure": Kind(
         "EXP501",
-        "def counting():\n    n = [0]\n    def f():\n        n[0] += 1\n        return n[0]\n    return f\n"
-        + model("if self.f() > 1:  # <-\n    x = x * 2\nreturn x", "self.f = counting()"),
+        "def counting():\n    n = [0]\n    def f():\n        n[0] += 1  # <-\n        return n[0]\n    return f\n"
+        + model("if self.f() > 1:\n    x = x * 2\nreturn x", "self.f = counting()"),
         ("n[0] += 1", "n[0] = 1"),
+    ),
+    "number in a closure": Kind(
+        "EXP501",
+        COUNTING + "count = counting()\n" + model("return x * count()"),
+        ("return n\n", "return 2\n"),
+    ),
+    "closure of a decorator": Kind(
+        "EXP501",
+        "import functools\ndef counted(f):\n    n = 0\n    @functools.wraps(f)\n    def wrapper(self, x):\n"
+        "        nonlocal n\n        n += 1  # <-\n        return f(self, x) * n\n    return wrapper\n"
+        + model("return x + 1").replace("    def forward", "    @counted\n    def forward"),
+        ("f(self, x) * n", "f(self, x)"),
+    ),
+    "closure that is bound in a partial": Kind(
+        "EXP501",
+        "import functools\n"
+        + COUNTING
+        + "times = functools.partial(lambda f, x: x * f(), counting())\n"
+        + model("return times(x)"),
+        ("return n\n", "return 2\n"),
+    ),
+    "class beside the model": Kind(
+        "EXP501",
+        "class Box:\n    n = 0\n" + model("Box.n += 1  # <-\nreturn x * Box.n"),
+        ("return x * Box.n", "return x"),
+    ),
+    "default of forward": Kind(
+        "EXP501",
+        model("acc.append(1)  # <-\nreturn x * len(acc)").replace("self, x)", "self, x, acc=[])"),
+        ("* len(acc)", "* 2"),
+    ),
+    "default of a helper by name": Kind(
+        "EXP501",
+        "def count(*, seen={}):\n    seen['n'] = seen.get('n', 0) + 1  # <-\n    return seen['n']\n"
+        + model("return x * count()"),
+        ("return seen['n']", "return 2"),
+    ),
+    "attribute of a function": Kind(
+        "EXP501",
+        "def count():\n    count.n += 1  # <-\n    return count.n\ncount.n = 0\n" + model("return x * count()"),
+        ("return count.n", "return 2"),
+    ),
+    "object of the module": Kind(
+        "EXP501",
+        "class Box:\n    def __init__(self):\n        self.n = 0\nBOX = Box()\n"
+        + model("BOX.n += 1  # <-\nreturn x * BOX.n"),
+        ("return x * BOX.n", "return x"),
+    ),
+    "data class of the module": Kind(
+        "EXP501",
+        "from dataclasses import dataclass\n@dataclass\nclass Box:\n    n: int = 0\nBOX = {'a': Box()}\n"
+        + model("BOX['a'].n += 1  # <-\nreturn x * BOX['a'].n"),
+        ("return x * BOX['a'].n", "return x"),
+    ),
+    "data class with slots": Kind(
+        "EXP501",
+        "from dataclasses import dataclass\n@dataclass(slots=True)\nclass Box:\n    n: int = 0\n"
+        + model("self.box.n += 1  # <-\nreturn x * self.box.n", "self.box = Box()"),
+        ("return x * self.box.n", "return x"),
+    ),
+    "object with slots that a default holds": Kind(
+        "EXP501",
+        "class Box:\n    __slots__ = ('n',)\n"
+        + model("box.n = getattr(box, 'n', 0) + 1  # <-\nreturn x * box.n").replace("self, x)", "self, x, box=Box())"),
+        ("return x * box.n", "return x"),
+    ),
+    "object that a class keeps": Kind(
+        "EXP501",
+        "class Box:\n    only = None\n    n = 0\n    @classmethod\n    def get(cls):\n"
+        "        cls.only = cls.only or cls()\n        return cls.only\n"
+        + model("box = Box.get()\nbox.n += 1  # <-\nreturn x * box.n"),
+        ("return x * box.n", "return x"),
+    ),
+    "array that is changed in place": Kind(
+        "EXP501",
+        "import numpy as np\nTOTAL = np.zeros(4, dtype=np.float32)\n"
+        + model("TOTAL[0] += 1  # <-\nreturn x + float(TOTAL[0])"),
+        ("+ float(TOTAL[0])", "+ 1"),
+    ),
+    "Counter": Kind(
+        "EXP501",
+        "from collections import Counter\nSEEN = Counter()\n" + model("SEEN['n'] += 1  # <-\nreturn x * SEEN['n']"),
+        ("return x * SEEN['n']", "return x"),
+    ),
+    "iterator of the model": Kind(
+        "EXP501",
+        model(
+            "y = x + 1\nn = next(self.turn)  # <-\nreturn y * n",
+            "self.turn = itertools.cycle([1, 2, 3])",
+            above="import itertools\n",
+        ),
+        ("return y * n", "return y"),
+    ),
+    "iterator of the module": Kind(
+        "EXP501",
+        "TURN = iter(range(1, 10**6))\n" + model("y = x + 1\nreturn y * next(TURN)  # <-"),
+        ("y * next(TURN)", "y"),
+    ),
+    "generator of the module": Kind(
+        "EXP501",
+        "def turns():\n    while True:\n        yield from (1, 2, 3)\nTURN = turns()\n"
+        + model("n = next(TURN)  # <-\ny = x + 1\nreturn y * n"),
+        ("return y * n", "return y"),
+    ),
+    "iterator that decides": Kind(
+        "EXP501",
+        "import itertools\nTURN = itertools.cycle([True, False])\n"
+        + model("if next(TURN):  # <-\n    return x + 1\nreturn x"),
+        ("return x + 1", "return x"),
     ),
     "clock": Kind(
         "EXP303",
@@ -463,11 +576,27 @@ def test_an_unseeded_generator_is_named_and_makes_no_other_noise(tmp_path, drawn
         assert {(rule, line) for rule, _, _, line, _ in alarms(result)} == {("EXP303", 10)}
 
 
-def test_a_model_that_differs_for_no_known_reason_is_not_judged(tmp_path):
-    text = "import ctypes\nLIBC = ctypes.CDLL(None)\n" + model("return x * (LIBC.rand() % 1000)")
+C = "import ctypes\nLIBC = ctypes.CDLL(None)\n"
+DRAWN = (
+    '@torch.library.custom_op("state_tests::drawn", mutates_args=())\n'
+    "def drawn(x: torch.Tensor) -> torch.Tensor:\n    return x * (LIBC.rand() % 1000)\n"
+    "@drawn.register_fake\ndef _(x):\n    return torch.empty_like(x)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text", [C + DRAWN + model("return drawn(x)"), C + model("return x * self.n", "self.n = LIBC.rand()")]
+)
+def test_a_model_that_differs_from_itself_as_its_program_does_or_when_it_is_made_is_not_judged(tmp_path, text):
     result = in_fork(lambda: [check(load(text, tmp_path, "unknown"), name) for name in ("capture", "state")])
     assert [(r["outcome"], alarms(r)) for r in result] == [("not_checked", [])] * 2
-    assert all("differs from itself with the same seeds" in r["reason"] for r in result)
+    assert all("with the same seeds" in r["reason"] for r in result)
+
+
+def test_what_goes_on_outside_of_python_is_found_where_python_reads_it(tmp_path):
+    text = C + "def draw(n):\n    return LIBC.rand() % n\n" + model("y = x + 1\nreturn y * draw(1000)")
+    result = in_fork(lambda: [check(load(text, tmp_path, "of_c"), name) for name in ("capture", "state")])
+    assert [[(rule, line) for rule, _, _, line, _ in alarms(r)] for r in result] == [[("EXP501", 6)]] * 2
 
 
 def test_capture_blames_state_at_its_line(tmp_path):

@@ -20,8 +20,9 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import divergence, uncaptured
 from exportlint.checks.context import ModelError, call, fresh, seed_everything, unchanged
-from exportlint.checks.state import leftovers, writes
-from exportlint.checks.state.python_state import Slot, Snapshot, is_installed, python_modules, slots, users_classes
+from exportlint.checks.state import leftovers, value_trace, writes
+from exportlint.checks.state.holders import is_installed, python_modules, users_classes
+from exportlint.checks.state.python_state import Slot, Snapshot, slots
 from exportlint.checks.state.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
 from exportlint.checks.state.switches import NO_CHANGE, SWITCHES, Change
 from exportlint.findings import SEVERITIES, CheckResult
@@ -46,6 +47,8 @@ MANY = 10**6  # calls after which something may be another way
 MANY_CALLS = 16  # that are made one after the other
 MAX_COUNTS = 30  # values of one counter that are tried
 MAX_LINES = 5  # of reads of one kind
+
+GOES_ON = "state baked: what is read here goes on from call to call, in fresh models too; the program keeps what it was"
 
 Group = tuple[str, str, str]
 
@@ -88,24 +91,25 @@ class Inquiry:
             results = [self._call(model, self.ctx.example())]
             after_one = Snapshot(model)
             results.append(self._call(model, self.ctx.example()))
-            if self.compare(first, results[0]) is None:
+            same = self.compare(first, results[0]) is None
+            if same:
                 counters = [slot for slot in after_one.changed() if slot.counts]
                 self._judge_calls(model, results)
                 self._judge_long(counters, results)
-            elif not self._of_kind("entropy"):
-                self.unjudged = "the eager model differs from itself with the same seeds: its calls are not compared"
             self._judge_reads(first)
             for switch in SWITCHES:
                 self._judge_switch(switch, first)
+            if not same and not self._of_kind("entropy") and not any(finding.counts for finding in self.findings):
+                self._judge_first_calls()
         finally:
             self.rewind()
 
     def rewind(self) -> None:
-        """Give class attributes and globals the values that they had before the check."""
-        self.start.restore([slot for slot in self.start.changed() if slot.shared])
+        """Give what outlives a model the values that it had before the check."""
+        self.start.restore(self.start.changed())
 
     def build(self) -> nn.Module:
-        """A fresh model, with class attributes and globals as they were before the check."""
+        """A fresh model, with what outlives it as it was before the check."""
         self.rewind()
         return self.ctx.build()
 
@@ -134,6 +138,23 @@ class Inquiry:
             return pytree.tree_map(_kept, self.ctx.call_eager(model, fresh(inputs)))
         with Surroundings(self.modules, Twin(clock=True)):
             return pytree.tree_map(_kept, self.ctx.call_eager(model, fresh(inputs)))
+
+    def _judge_first_calls(self) -> None:
+        """The first calls of fresh models differ, and nothing that was read explains it: something goes on."""
+        self.unjudged = "the eager model differs from itself with the same seeds: its calls are not compared"
+        produced = self._program_calls([self.ctx.example(), self.ctx.example()])
+        if self.compare(*produced) is not None:
+            return
+        models = [self.build(), self.build()]
+        if len({value_trace.mark_of_module(model) for model in models}) > 1:
+            self.unjudged = (
+                "the factory makes another model each time, with the same seeds: their calls are not compared"
+            )
+            return
+        one, two = (value_trace.traced(lambda m=m: self._call(m, self.ctx.example())) for m in models)  # type: ignore[misc]
+        place = value_trace.parting(one, two)
+        if place is not None:
+            self._add("EXP501", GOES_ON, place, "the first calls of two fresh models return different results")
 
     # -- several calls
 
@@ -183,7 +204,7 @@ class Inquiry:
         before = {_group(known): value for known, value in slots(model)}.get(_group(slot), 0)
         self._call(model, self.ctx.example())
         for here in (known for known, _ in slots(model) if _group(known) == _group(slot)):
-            now = here.table()[here.name]
+            now = here.value()
             sign = 1 if now >= before else -1
             numbers = writes.numbers_beside(slot.name, self.lines, bare=slot.bare)
             beside = [value + step for value in numbers for step in (-1, 0, 1) if (value + step - now) * sign >= 0]
@@ -252,14 +273,22 @@ class Inquiry:
         everything = self._without(k, calls, lambda _: True, groups)
         names = list(groups)[:MAX_GROUPS]
         if not groups or self.compare(wanted, everything) is not None:
-            model = self.build()
-            place = divergence.place(lambda: self._call(model, calls[0]), lambda: self._call(model, calls[k]))
+            place = self._parting(k, calls)
             message = "state baked: a later call returns something else than the first, and the program does not follow"
             self._add("EXP501", message, place or self.ctx.head(), evidence)
             return
         guilty = [g for g in names if len(names) == 1 or self._carries(g, k, wanted, calls)]
         for group in guilty or names:
             self._add_memory(groups[group], evidence)
+
+    def _parting(self, k: int, calls: Sequence[Inputs]) -> Place | None:
+        """Where call `k` of a model parts from the same call of a fresh one."""
+        used = self.build()
+        for inputs in calls[:k]:
+            self._call(used, inputs)
+        later = value_trace.traced(lambda: self._call(used, calls[k]))
+        unused = self.build()
+        return value_trace.parting(value_trace.traced(lambda: self._call(unused, calls[k])), later)
 
     def _add_memory(self, slot: Slot, evidence: str) -> None:
         message = f"state baked: {slot.words} is changed here and read by a later call; the program does not see it"
@@ -455,8 +484,7 @@ def _without_data(result: Any) -> bool:
 
 
 def _group(slot: Slot) -> Group:
-    owner = slot.owner if slot.shared else type(slot.owner)
-    return slot.kind, slot.name, getattr(owner, "__qualname__", owner.__name__)
+    return slot.kind, slot.name, slot.holder
 
 
 def _kept(leaf: Any) -> Any:

@@ -9,7 +9,7 @@ import functools
 import gc
 import inspect
 import sys
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,16 +17,8 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks.state import writes
-from exportlint.checks.state.python_state import (
-    CONTAINERS,
-    MAX_DEPTH,
-    Slot,
-    Snapshot,
-    elements,
-    python_modules,
-    slots,
-    users_classes,
-)
+from exportlint.checks.state.holders import CONTAINERS, MAX_DEPTH, elements, python_modules, users_classes
+from exportlint.checks.state.python_state import Slot, Snapshot, slots
 from exportlint.parity.compare import is_fake
 from exportlint.places import Place
 
@@ -48,7 +40,7 @@ class Watch:
         self.before = Snapshot(model)
 
     def findings(self, again: Callable[[], Any]) -> list[Finding]:
-        """A finding for each name that holds a tensor without data; the shared ones get their values back.
+        """A finding for each name that holds a tensor without data; those that outlive the model get their values back.
 
         Args:
             again: Calls the model once more. Where that works, and returns data, no harm was done and nothing is found.
@@ -62,7 +54,7 @@ class Watch:
             met = [slot for slot, value in held if kept.get(slot.key) is value]
             found = [_finding(slot, harm) for slot in met or [slot for slot, _ in held]]
             found += [_of_cache(name, function, harm) for name, function in cached]
-        self.before.restore(slot for slot, _ in held if slot.shared)
+        self.before.restore(slot for slot, _ in held if slot.outlives)
         for _, function in cached:
             function.cache_clear()
         return found
@@ -105,14 +97,23 @@ def _finding(slot: Slot, harm: str) -> Finding:
 
 def line_of(slot: Slot, executed: list[tuple[str, int]] | None = None) -> Place | None:
     """The line that writes the slot: among the lines that ran where they are known, else in the owner's files."""
+    executed = executed or []
+    if isinstance(slot.owner, FunctionType) and slot.bare:  # elsewhere the name may mean anything
+        code = slot.owner.__code__
+        scope = writes.scope_of(code.co_filename, code.co_firstlineno, whole=slot.kind == "closure")
+        executed = [(file, line) for file, line in executed if file == code.co_filename and line in scope]
+    return writes.line_of(slot.name, executed, _files_of(slot), bare=slot.bare)
+
+
+def _files_of(slot: Slot) -> list[str]:
+    """The files of the code that has the name."""
     owner = slot.owner
-    files: list[str] = []
     if slot.kind == "global":
-        files.append(str(owner.__file__))
-    else:
-        classes = [owner] if isinstance(owner, type) else users_classes(owner)
-        files += [str(sys.modules[cls.__module__].__file__) for cls in classes]
-    return writes.line_of(slot.name, executed or [], files, bare=slot.kind in ("global", "class attribute"))
+        return [str(owner.__file__)]
+    if isinstance(owner, FunctionType):
+        return [owner.__code__.co_filename]
+    classes = [owner] if isinstance(owner, type) else users_classes(owner)
+    return [str(sys.modules[cls.__module__].__file__) for cls in classes]
 
 
 def _cached_functions(model: nn.Module) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Python state that a call can change: attributes, class attributes and globals of the user's code.
+"""Python state that a call can change: attributes, globals, defaults and variables of closures of the user's code.
 
 `Snapshot` notes all of it before a call, tells afterwards what changed, and puts any of it back.
 """
@@ -10,30 +10,31 @@ import functools
 import itertools
 import random
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
 
-from exportlint import places
+from exportlint.checks.state import holders
+from exportlint.checks.state.holders import CONTAINERS, MAX_DEPTH, MAX_ELEMENTS, elements, is_library, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-MAX_ELEMENTS = 200  # of one container
-MAX_DEPTH = 3  # of containers in containers, and of objects in objects
-MAX_KEPT = 2**20  # elements of a tensor whose values are kept
+    from exportlint.checks.state.holders import Holders
 
-CONTAINERS: tuple[Any, ...] = (list, dict, set, tuple, collections.deque)
-RESTORED = frozenset({list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict})
+MAX_KEPT = 2**20  # elements of a tensor or array whose values are kept
 
-Kind = Literal["attribute", "buffer", "class attribute", "global"]
+RESTORED = frozenset(
+    {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
+)
+
+Kind = Literal["attribute", "buffer", "class attribute", "global", "function attribute", "default", "closure"]
 _WHOLE = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 _OWN = frozenset(vars(nn.Module()))  # what torch keeps in every module
+_NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Slot:
     """A name that holds state.
 
     Attributes:
-        owner: The module, object, class or Python module that has the name.
-        name: The attribute or global.
+        owner: The module, object, class, function or Python module that has the name.
+        name: The attribute, global, parameter with a default or variable of a closure.
         kind: What it is.
     """
 
@@ -60,51 +61,111 @@ class Slot:
 
     @property
     def key(self) -> tuple[int, str]:
-        """The same for two slots of one name of one owner."""
-        return id(self.owner), self.name
+        """The same for two slots of one name of one owner; functions may share a variable of a closure."""
+        return id(self._cell() if self.kind == "closure" else self.owner), self.name
 
     @property
     def shared(self) -> bool:
-        """Whether it outlives the model: a fresh model has it too."""
-        return self.kind in ("class attribute", "global")
+        """Whether code has it, and not an object of which there may be several."""
+        return self.kind not in ("attribute", "buffer")
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a fresh model may have it too."""
+        return not isinstance(self.owner, nn.Module)
 
     @property
     def bare(self) -> bool:
         """Whether the name alone may mean it in the source."""
-        return self.shared
+        return self.shared and self.kind != "function attribute"
 
     @property
     def words(self) -> str:
         """How the source names it."""
-        if self.kind == "global":
+        if self.kind in ("global", "closure"):
             return self.name
-        return f"{self.owner.__name__}.{self.name}" if self.kind == "class attribute" else f"self.{self.name}"
+        if self.kind == "default":
+            return f"the default of {self.name}"
+        if self.shared:
+            return f"{self.owner.__name__}.{self.name}"
+        return f"self.{self.name}" if isinstance(self.owner, nn.Module) else f"{self.name} of a {self.holder}"
+
+    @property
+    def holder(self) -> str:
+        """The name of what holds it: of a class for its objects."""
+        owner = self.owner if self.shared else type(self.owner)
+        return str(getattr(owner, "__qualname__", owner.__name__))
 
     @property
     def counts(self) -> bool:
         """Whether it holds a Python number."""
-        value = self.table().get(self.name)
+        value = self.value()
         return isinstance(value, (int, float)) and not isinstance(value, bool)
 
-    def table(self) -> dict[str, Any] | Any:
-        """The mapping that holds it; read-only for a class."""
-        return self.owner._buffers if self.kind == "buffer" else vars(self.owner)
+    def value(self, missing: Any = None) -> Any:
+        """What it holds; `missing` where it has no value."""
+        table = self._table()
+        if table is not None:
+            return table.get(self.name, missing)
+        try:
+            return self._cell().cell_contents if self.kind == "closure" else self._member().__get__(self.owner)
+        except (AttributeError, ValueError):
+            return missing
 
     def put(self, value: Any) -> None:
         """Give it this value."""
-        if self.kind == "class attribute":
+        table = self._table()
+        if self.kind == "closure":
+            self._cell().cell_contents = value
+        elif self.kind == "class attribute":
             setattr(self.owner, self.name, value)
+        elif self.kind == "default" and self.name in (self.owner.__kwdefaults__ or ()):
+            self.owner.__kwdefaults__[self.name] = value
+        elif self.kind == "default":
+            self.owner.__defaults__ = tuple({**_defaults(self.owner), self.name: value}.values())
+        elif table is None:
+            self._member().__set__(self.owner, value)
         else:
-            self.table()[self.name] = value
+            table[self.name] = value
 
     def drop(self) -> None:
-        """Take it away, as if it had never been set."""
-        if self.name not in self.table():
+        """Take it away, as if it had never been set; a default becomes ``None``."""
+        if self.value(_NOTHING) is _NOTHING:
             return
-        if self.kind == "class attribute":
+        table = self._table()
+        if self.kind == "default":
+            self.put(None)
+        elif self.kind == "closure":
+            del self._cell().cell_contents
+        elif self.kind == "class attribute":
             delattr(self.owner, self.name)
+        elif table is None:
+            self._member().__delete__(self.owner)
         else:
-            del self.table()[self.name]
+            del table[self.name]
+
+    def _table(self) -> Any:
+        """The mapping that holds it, read-only for a class; ``None`` for a slot of an object or of a closure."""
+        if self.kind == "buffer":
+            return self.owner._buffers
+        if self.kind == "default":
+            return {**_defaults(self.owner), **(self.owner.__kwdefaults__ or {})}
+        if self.kind == "closure" or (self.kind == "attribute" and self._member() is not None):
+            return None
+        return vars(self.owner)
+
+    def _member(self) -> Any:
+        return dict(slots_of(self.owner)).get(self.name)
+
+    def _cell(self) -> Any:
+        return self.owner.__closure__[self.owner.__code__.co_freevars.index(self.name)]
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    """The defaults of parameters that may be given by position, in order."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
 
 
 class Snapshot:
@@ -112,7 +173,9 @@ class Snapshot:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.values = {slot.key: (slot, save(value)) for slot, value in slots(model)}
+        found = holders.of_model(model)
+        self.values = {slot.key: (slot, save(value)) for slot, value in _slots_of(found)}
+        self.owners = {id(owner) for owner in (*found.objects, *found.classes, *found.functions, *found.modules)}
 
     def changed(self) -> list[Slot]:
         """The slots that hold something else by now, new ones included."""
@@ -126,32 +189,36 @@ class Snapshot:
         return found + [slot for key, (slot, _) in self.values.items() if key not in now]
 
     def restore(self, wanted: Iterable[Slot]) -> None:
-        """Give these slots their value back; those that did not exist lose theirs."""
+        """Give these slots their value back; those that did not exist lose theirs, unless their owner is as new."""
         for slot in wanted:
             before = self.values.get(slot.key)
-            if before is None:
-                slot.drop()
-            else:
+            if before is not None:
                 slot.put(before[1].restore())
+            elif id(slot.owner) in self.owners:
+                slot.drop()
 
 
 def slots(model: nn.Module) -> Iterator[tuple[Slot, Any]]:
-    """Each slot with its value: of the modules and objects, of their classes, of the Python modules."""
-    owners = list(_objects(model))
-    for owner in owners:
+    """Each slot with its value: of the modules and objects, of their classes, of functions, of the Python modules."""
+    return _slots_of(holders.of_model(model))
+
+
+def _slots_of(found: Holders) -> Iterator[tuple[Slot, Any]]:
+    for owner in found.objects:
         ignored: frozenset[str] = frozenset()
         if isinstance(owner, nn.Module):
             ignored = _OWN
             yield from ((Slot(owner, name, "buffer"), value) for name, value in list(owner._buffers.items()))
-        for name, value in list(vars(owner).items()):
+        for name, value in holders.attributes_of(owner):
             if name not in ignored:
                 yield Slot(owner, name, "attribute"), value
-    classes = dict.fromkeys(cls for owner in owners for cls in users_classes(owner))
-    for cls in classes:
+    for cls in found.classes:
         yield from (
             (Slot(cls, n, "class attribute"), value) for n, value in list(vars(cls).items()) if _is_state(n, value)
         )
-    for module in python_modules(classes):
+    for function in found.functions:
+        yield from _slots_of_function(function)
+    for module in found.modules:
         if is_library(module):
             continue  # what libraries keep for all that use them is theirs
         yield from (
@@ -159,75 +226,19 @@ def slots(model: nn.Module) -> Iterator[tuple[Slot, Any]]:
         )
 
 
-def users_classes(owner: Any) -> list[type]:
-    """The class of an object and its bases, as far as they are the user's or a model library's."""
-    return [cls for cls in type(owner).__mro__ if users_module(cls.__module__) is not None]
-
-
-def _objects(model: nn.Module) -> Iterator[Any]:
-    """The modules of the model, and the user's own objects that they hold."""
-    seen: set[int] = set()
-    pending: list[tuple[Any, int]] = [(module, 0) for module in model.modules()]
-    while pending:
-        owner, depth = pending.pop(0)
-        if id(owner) in seen:
-            continue
-        seen.add(id(owner))
-        yield owner
-        if depth < MAX_DEPTH:
-            pending += [(value, depth + 1) for value in _held(owner)]
-
-
-def _held(owner: Any) -> Iterator[Any]:
-    """Objects of the user's classes among the attributes, also inside lists and dicts."""
-    for value in list(vars(owner).values()):
-        values = elements(value) if isinstance(value, (list, tuple, dict)) else [value]
-        for item in values:
-            code = isinstance(item, (type, ModuleType, FunctionType, nn.Module, torch.Tensor))
-            if hasattr(item, "__dict__") and not code and users_module(type(item).__module__) is not None:
-                yield item
-
-
-def python_modules(classes: Iterable[type]) -> list[ModuleType]:
-    """The user's modules that define the classes, and those that they import from; of libraries one step only."""
-    found: dict[str, ModuleType] = {}
-    pending = [cls.__module__ for cls in classes]
-    while pending:
-        name = pending.pop()
-        module = users_module(name)
-        if name in found or module is None:
-            continue
-        found[name] = module
-        if is_library(module):
-            continue
-        for value in list(vars(module).values()):
-            if isinstance(value, ModuleType):
-                pending.append(value.__name__)
-            elif isinstance(value, type) or callable(value):
-                pending.append(str(getattr(value, "__module__", None)))
-    return list(found.values())
-
-
-def users_module(name: str) -> ModuleType | None:
-    """The imported module of this name, where it is the user's or a model library's."""
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    return module if isinstance(module, ModuleType) and file and places.is_users(file) else None
-
-
-def is_library(module: ModuleType) -> bool:
-    """Whether the module is an installed package's."""
-    return is_installed(module.__file__ or "")
-
-
-def is_installed(file: str) -> bool:
-    """Whether the file is an installed package's."""
-    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
+def _slots_of_function(function: FunctionType) -> Iterator[tuple[Slot, Any]]:
+    held: tuple[tuple[Kind, Iterable[tuple[str, Any]]], ...] = (
+        ("default", [*_defaults(function).items(), *(function.__kwdefaults__ or {}).items()]),
+        ("closure", holders.cells_of(function)),
+        ("function attribute", list(vars(function).items())),
+    )
+    for kind, items in held:
+        yield from ((Slot(function, n, kind), value) for n, value in items if _is_state(n, value))
 
 
 def _is_state(name: str, value: Any) -> bool:
-    """Whether a name of a class or Python module can be state: no code, nothing of Python's own."""
-    code = (FunctionType, ModuleType, type, staticmethod, classmethod, property)
+    """Whether a name of a class, function or Python module can be state: no code, nothing of Python's own."""
+    code = (FunctionType, ModuleType, type, staticmethod, classmethod, property, MemberDescriptorType)
     return not (name.startswith("__") or isinstance(value, code))
 
 
@@ -245,7 +256,7 @@ def save(value: Any, depth: int = 0, *, keep: bool = True) -> Saved:
         return Saved((type(value), repr(value)), lambda: value)
     if depth < MAX_DEPTH and isinstance(value, CONTAINERS):
         return _save_container(value, depth, keep=keep)
-    return _save_generator(value) or Saved(id(value), lambda: value)
+    return _save_generator(value) or _save_of_numpy(value) or Saved(id(value), lambda: value)
 
 
 def _save_tensor(value: torch.Tensor, *, keep: bool) -> Saved:
@@ -262,12 +273,6 @@ def _save_tensor(value: torch.Tensor, *, keep: bool) -> Saved:
     return Saved((id(value), version), restore)
 
 
-def elements(value: Any) -> list[Any]:
-    """The first elements of a container, the values of a dict; a subclass's own way to look them up is not asked."""
-    base = next(kind for kind in CONTAINERS if isinstance(value, kind))
-    return list(itertools.islice(dict.values(value) if base is dict else base.__iter__(value), MAX_ELEMENTS))
-
-
 def _save_container(value: Any, depth: int, *, keep: bool) -> Saved:
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     keys = list(itertools.islice(dict.__iter__(value), MAX_ELEMENTS)) if base is dict else []
@@ -281,8 +286,11 @@ def _save_container(value: Any, depth: int, *, keep: bool) -> Saved:
             return value
         old = [child.restore() for child in children]
         value.clear()
-        if base in (dict, set):
-            value.update(zip(keys, old, strict=True) if base is dict else old)
+        if base is dict:
+            for key, item in zip(keys, old, strict=True):
+                value[key] = item
+        elif base is set:
+            value.update(old)
         else:
             value.extend(old)
         return value
@@ -301,13 +309,34 @@ def _save_generator(value: Any) -> Saved | None:
     if isinstance(value, itertools.count) and (numbers := _WHOLE.fullmatch(repr(value))):
         start, step = int(numbers[1]), int(numbers[2] or 1)
         return Saved((itertools.count, start, step), lambda: itertools.count(start, step))
+    return None
+
+
+def _save_of_numpy(value: Any) -> Saved | None:
+    """Arrays and generators of numpy's."""
     if not type(value).__module__.startswith("numpy"):  # an attribute is not asked of objects that may answer anything
         return None
+    if type(value).__name__ == "ndarray":
+        return _save_array(value)
     bits = getattr(value, "bit_generator", None)
-    if bits is not None:
-        kept = bits.state
-        return Saved((id(value), repr(kept)), lambda: _put_back(value, functools.partial(setattr, bits, "state"), kept))
-    return None
+    if bits is None:
+        return None
+    kept = bits.state
+    return Saved((id(value), repr(kept)), lambda: _put_back(value, functools.partial(setattr, bits, "state"), kept))
+
+
+def _save_array(value: Any) -> Saved | None:
+    """An array of numpy's, unless it is large or holds objects."""
+    if value.size > MAX_KEPT or value.dtype.hasobject:
+        return None
+    kept = value.copy()
+
+    def restore() -> Any:
+        if value.flags.writeable:
+            value[...] = kept
+        return value
+
+    return Saved((id(value), value.shape, str(value.dtype), kept.tobytes()), restore)
 
 
 def _put_back(value: Any, put: Callable[[Any], None], state: Any) -> Any:

@@ -62,6 +62,18 @@ def lines_that_write(name: str, executed: Iterable[tuple[str, int]], *, bare: bo
     return [Place(*place) for place in ran if place in hits]
 
 
+def scope_of(file: str, line: int, *, whole: bool) -> range:
+    """The lines of the function that begins at a line; with `whole` those of the outermost function around it."""
+    tree = _parsed(file)
+    functions = [
+        range(min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]), (node.end_lineno or 0) + 1)
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    ]
+    around = [lines for lines in functions if line in lines]
+    return (max if whole else min)(around, key=len, default=range(line, line + 1))
+
+
 def is_read(name: str, executed: Iterable[tuple[str, int]], *, bare: bool = False) -> bool:
     """Whether the files of the lines that ran name it elsewhere than in statements that write it."""
     for file in dict.fromkeys(os.path.realpath(file) for file, _ in executed):
