@@ -126,6 +126,11 @@ def is_users(file: str) -> bool:
     return not path.startswith(_library_roots())
 
 
+def is_ours(file: str) -> bool:
+    """Whether a frame of this file is exportlint's."""
+    return os.path.realpath(file).startswith(str(Path(__file__).resolve().parent) + os.sep)
+
+
 def of_frames(frames: Iterable[tuple[str, int]]) -> Place | None:
     """The first of the frames, given innermost first as (file, line), that is the user's and that a job called."""
     for file, line in frames:

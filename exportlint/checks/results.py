@@ -28,6 +28,7 @@ REWRITES = {
     "inputs": "Let the case give a tuple of positional arguments and a mapping of keyword arguments, or functions that "
     "return them.",
     "no inputs": "Give the case an example call beside the model: args, a tuple such as (x,), or kwargs, a mapping.",
+    "eager call": "Give the case an example call that forward takes, or let the factory return a module that takes it.",
     "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of arguments, or a pair (args, kwargs).",
     "second call": "Give the call arguments that the model accepts in eager mode, or let the model accept them.",
     "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",
@@ -36,8 +37,23 @@ REWRITES = {
     "training": "Let the loss take what the model returns in training mode, and return a scalar that needs a gradient.",
     "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
 }
+# What to do about a process that did not come to its end, by how it ended.
+ENDINGS = {
+    "wall": "Allow more time (timeout), or let the example compute less.",
+    "cpu": "Allow more time (timeout), or let the example compute less.",
+    "memory": "Allow more memory (memory), or let the example need less.",
+    "output": "Let the model print less.",
+    "lost": "Run it again: the server of the workers was killed, perhaps for want of memory.",
+    "signal": "Call the line by itself, without exportlint: native code, or a call that exits, ends the process.",
+    "exit": "Call the line by itself, without exportlint: native code, or a call that exits, ends the process.",
+    "raised": "Raise an exception that Python programs catch, such as RuntimeError, where the model cannot go on.",
+}
+BY_RULE = frozenset({"EXP003", "EXP701"})  # whose rewrites help a process that died, too
 MOST_WORDS = 100  # last lines of a process that are kept
-FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
+SPOKEN, FRAMES = 5, 8  # last lines before the stack that are shown, and frames of it
+FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)(?:,? in (.+))?')
+TRACEBACK = "Traceback (most recent call last):"
+UNCAUGHT = re.compile(r"^(SystemExit|KeyboardInterrupt|GeneratorExit)\b")
 THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
 
 
@@ -50,20 +66,25 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
         ending: How the process ended.
     """
     outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu") else "crashed"
-    message = f"the process {ending.words}" + (f" during the {stage}" if stage else "")
     words = last_words(ending.output)
+    raised = UNCAUGHT.match(words or "") if ending.how == "exit" else None
+    ended = f"{raised[1]} was raised, which ends the process" if raised else f"the process {ending.words}"
+    message = ended + (f" during the {stage}" if stage else "")
     reason = f"{message}: {words}" if words else message
-    notes = (RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()
-    finding = _finding(check, stage, message, fatal_place(ending.output), words)
+    notes = (*frames(ending.output), *((RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()))
+    finding = _finding(check, stage, message, ending, how="raised" if raised else ending.how)
     stack = "\n".join(ending.output[-MOST_WORDS:]) or None
     return CheckResult(name=check, outcome=outcome, reason=reason, findings=(finding,), notes=notes, stack=stack)
 
 
-def _finding(check: str, stage: str | None, message: str, place: Place | None, words: str | None) -> Finding:
+def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how: str) -> Finding:
     by_check = {"capture": "EXP003", "reload": "EXP701"}
     rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
-    rewrite = REWRITES.get(stage or "") if rule == "EXP002" else None
-    return blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
+    rewrite = None if how in ("signal", "exit") and rule in BY_RULE else ENDINGS[how]
+    evidence = "\n".join(spoken(ending.output)) or None
+    return blame.finding(
+        rule, message, fatal_place(ending.output), outcome="breaks", rewrite=rewrite, evidence=evidence
+    )
 
 
 def of_model_error(check: str, message: str, error: ModelError) -> CheckResult:
@@ -98,18 +119,51 @@ def in_file(checks: Sequence[CheckResult], source: str) -> tuple[CheckResult, ..
 
 def fatal_place(output: tuple[str, ...]) -> Place | None:
     """The innermost line of the user's in the stack that a dying process printed, or in its last traceback."""
-    stacks: list[list[tuple[str, int]]] = []
+    found = (places.of_frames((file, line) for file, line, _ in stack) for stack in _stacks(output))
+    return next((place for place in found if place is not None), None)
+
+
+def _stacks(output: tuple[str, ...]) -> list[list[tuple[str, int, str]]]:
+    """The stacks that a dying process printed, or its tracebacks in one; each as file, line, function, innermost first.
+
+    The last stack, which is the main thread's, comes first.
+    """
+    stacks: list[list[tuple[str, int, str]]] = []
     for line in output:
         if THREAD.match(line):
             stacks.append([])
         elif (frame := FRAME.match(line)) and stacks:
-            stacks[-1].append((frame[1], int(frame[2])))
-    for stack in reversed(stacks):
-        place = places.of_frames(stack)
-        if place is not None:
-            return place
-    frames = [(m[1], int(m[2])) for m in map(FRAME.match, output) if m]
-    return places.of_frames(reversed(frames)) if not stacks else None
+            stacks[-1].append((frame[1], int(frame[2]), frame[3] or ""))
+    traced = [(m[1], int(m[2]), m[3] or "") for m in map(FRAME.match, output) if m]
+    return stacks[::-1] if stacks else [traced[::-1]]
+
+
+def frames(output: tuple[str, ...]) -> list[str]:
+    """The model's own lines in the stack of a dying process, the innermost first, as far as exportlint's own."""
+    for stack in _stacks(output):
+        own: list[tuple[str, int, str]] = []
+        for file, line, function in stack:
+            if places.is_users(file):
+                own.append((file, line, function))
+            elif own and places.is_ours(file):
+                break
+        if own and places.of_frames((file, line) for file, line, _ in stack) is not None:
+            shown = [f"{places.display_path(file)}:{line}" + f" in {name}" * bool(name) for file, line, name in own]
+            more = [f"called at {len(shown) - FRAMES} more lines"] if len(shown) > FRAMES else []
+            return [f"at {shown[0]}", *(f"called at {frame}" for frame in shown[1:FRAMES]), *more]
+    return []
+
+
+def spoken(output: tuple[str, ...]) -> list[str]:
+    """The last lines that a process printed before its stack, or the last words of its traceback."""
+    end = next((i for i, line in enumerate(output) if THREAD.match(line)), len(output))
+    lines, traced = list[str](), False
+    for line in output[:end]:
+        traced = (traced and line[:1].isspace()) or line.startswith(TRACEBACK)
+        if not traced and line.strip():
+            lines.append(line.strip()[:300])
+    fatal = [line for line in lines if line.startswith("Fatal Python error")]
+    return [line for line in lines if line not in fatal][-SPOKEN:] or fatal
 
 
 def last_words(output: tuple[str, ...]) -> str | None:

@@ -127,3 +127,46 @@ def test_expected_failures(outcome, severities, red, expected):
         assert marked.outcome == "failed"
         assert marked.reason == "passes although it is expected to fail (known): remove the expectation"
     assert results.with_expectations([result], {"capture": "known"}) == (result,)
+
+
+SPOKEN = ["one", "two", "three", "four", "five", "what():  six"]
+JOBS = str(Path(results.__file__).parent / "jobs.py")
+
+
+def test_the_last_lines_and_the_models_own_frames_of_one_that_died():
+    output = (*SPOKEN, "Fatal Python error: Aborted", "", *FATAL[4:8], f'  File "{JOBS}", line 3 in check', *FATAL[7:])
+    result = results.of_death("capture", "eager call", Ending("signal", 6, output))
+    assert result.findings[0].evidence.splitlines() == SPOKEN[1:]
+    name = Path(HERE).relative_to(Path.cwd()) if Path(HERE).is_relative_to(Path.cwd()) else HERE
+    assert result.notes == (f"at {name}:12 in forward", f"called at {name}:40 in main", results.RAN_NOT)
+
+
+def test_the_frames_of_a_traceback_are_told_innermost_first_and_long_ones_cut():
+    assert [line.rpartition(":")[2] for line in results.frames(tuple(TRACEBACK))] == ["9 in inner", "3 in outer"]
+    assert results.spoken(tuple(TRACEBACK)) == ["RuntimeError: shapes"]
+    long = results.frames(("Stack (most recent call first):", *[f'  File "{HERE}", line 5 in f'] * 20))
+    assert len(long) == results.FRAMES + 1
+    assert long[-1] == "called at 12 more lines"
+    assert results.frames(("Stack (most recent call first):", f'  File "{TORCH}", line 5 in f')) == []
+
+
+@pytest.mark.parametrize("stage", ["eager call", "export", None])
+@pytest.mark.parametrize("how", ["wall", "cpu", "memory", "output", "lost"])
+def test_what_to_do_about_a_process_that_was_stopped(how, stage):
+    (finding,) = results.of_death("shapes", stage, Ending(how)).findings
+    assert finding.rewrite == results.ENDINGS[how]
+
+
+def test_a_crash_of_the_model_is_not_told_to_mend_its_factory():
+    (finding,) = results.of_death("capture", "eager call", Ending("signal", 11)).findings
+    assert finding.rewrite == results.ENDINGS["signal"]
+
+
+@pytest.mark.parametrize(("words", "name"), [("SystemExit: 0", "SystemExit"), ("SystemExit", "SystemExit")])
+def test_an_exit_that_was_raised_is_told_as_such(words, name):
+    result = results.of_death("capture", "eager call", Ending("exit", 1, (*TRACEBACK[:-1], words)))
+    assert result.reason == f"{name} was raised, which ends the process during the eager call: {words}"
+    assert result.findings[0].line == 9
+    assert result.findings[0].rewrite == results.ENDINGS["raised"]
+    plain = results.of_death("capture", "eager call", Ending("exit", 1, ("RuntimeError: x",)))
+    assert plain.reason == "the process ended with status 1 during the eager call: RuntimeError: x"
