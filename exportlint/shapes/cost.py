@@ -58,7 +58,7 @@ class Cost:
                     values[size] = max(asked, values.get(size, 0))
                 elif getattr(size, "free_symbols", None):  # such as 2*s
                     (symbol, *_) = size.free_symbols
-                    values.setdefault(symbol, max(1, asked // max(1, int(size.subs({symbol: 1})))))
+                    values.setdefault(symbol, max(1, asked // max(1, _evaluated(size, {symbol: 1}))))
                 elif leaf.shape[d] and not leaf.number:
                     factor = max(factor, asked / leaf.shape[d])
         total = sum(count * _evaluated(term, values) for term, count in self._terms.items())
@@ -68,7 +68,7 @@ class Cost:
 def _evaluated(term: Any, values: Mapping[Any, int]) -> int:
     try:
         return int(term.subs(values)) if hasattr(term, "subs") else int(term)
-    except TypeError:  # a size that depends on the data
+    except (TypeError, ZeroDivisionError):  # a size that depends on the data, or that these sizes have no part of
         return 0
 
 

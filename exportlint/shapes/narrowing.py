@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["pinned", "bounded", "divisible", "counted", "equal", "bound", "unequal", "apart"]
 
+# Of several guards of the same sizes at a line, the first kind tells most.
+TELLING: tuple[Kind, ...] = ("pinned", "equal", "divisible", "bounded", "counted", "bound", "unequal", "apart")
 SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
 PATH = re.compile(r"inputs((?:\[[^\]]+\]|\.\w+)+)\.shape\[(\d+)\]")  # the same in what is said of hints
 NAMED = re.compile(r"(?:You marked|values of) ([^=\n]+?) (?:as dynamic|= L\[)")
@@ -51,7 +53,7 @@ def kind_of(guard: Guard) -> Kind:
     expression, symbols = guard.expression, guard.expression.free_symbols
     relation = getattr(expression, "rel_op", None)
     if relation == "!=":
-        parted = len(symbols) == 1 and not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1")
+        parted = not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1")
         return "apart" if parted else "unequal"
     if relation == "==":
         return _equation(expression, len(symbols))
@@ -114,18 +116,20 @@ def of_refusal(
         head: Where the model begins.
     """
     names = _names(contract)
-    findings: list[tuple[Finding, frozenset[str]]] = []
+    found: list[tuple[tuple[Any, ...], Finding, frozenset[str]]] = []
     for line, evidence in _violations(str(error)):
         kinds = next(kinds for pattern, kinds in WORDS if pattern.search(line))
         sources = _sources(line, names)
         meant = _meant(guards, kinds, sources)
         for guard in meant:
             rule = blame.size_rule(guard.place)
-            found = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
-            findings.append((found, frozenset(guard.sources.values())))
+            finding = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
+            rank = (0, guard.place, TELLING.index(kind_of(guard)))
+            found.append((rank, finding, frozenset(sources or guard.sources.values())))
         if not meant:
-            findings.append((_unexplained(line, head, outcome, evidence), frozenset(sources or {line})))
-    return joined(findings)
+            found.append(((1,), _unexplained(line, head, outcome, evidence), frozenset(sources or {line})))
+    found.sort(key=lambda ranked: ranked[0])
+    return joined((finding, sizes) for _, finding, sizes in found)
 
 
 def _violations(text: str) -> Iterator[tuple[str, str]]:
@@ -192,12 +196,27 @@ def _one(findings: Sequence[Finding]) -> Finding:
     return replace(findings[0], message="; ".join([*list(clauses)[:MOST_CLAUSES], *more]), evidence=evidence)
 
 
-def _meant(guards: Iterable[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:
+def _meant(guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:
     """The guards that a violation can be about: of its kinds, and over its sizes where it names them."""
     live = [guard for guard in guards if not guard.deferred and guard.place is not None]
     of_kind = [guard for guard in live if kind_of(guard) in kinds]
     if not sources:
         return of_kind
     same = [guard for guard in of_kind if sources == set(guard.sources.values())]
+    if not same:  # torch may name a size that others were found to be equal to
+        one = _merged(guards)
+        wanted = {one.get(source, source) for source in sources}
+        same = [g for g in of_kind if wanted == {one.get(source, source) for source in g.sources.values()}]
     about = [guard for guard in of_kind if sources & set(guard.sources.values())]
     return same or about or ([guard for guard in live if sources & set(guard.sources.values())] if kinds else [])
+
+
+def _merged(guards: Iterable[Guard]) -> dict[str, str]:
+    """One of several sizes that guards make equal, by each of them."""
+    one: dict[str, str] = {}
+    for guard in guards:
+        if kind_of(guard) == "equal":
+            first, *others = (one.get(source, source) for source in guard.sources.values())
+            one.update({source: first for source, known in one.items() if known in others})
+            one.update(dict.fromkeys((first, *others), first))
+    return one

@@ -57,3 +57,26 @@ def test_a_size_that_is_a_constant_to_the_program_counts_in_proportion():
 
 def test_memory_that_is_left_is_a_number_of_bytes():
     assert 2**20 < cost.memory_left() < 2**50
+
+
+def flattened(self, x):
+    return x.reshape(-1, 12)
+
+
+def joined(self, x, y, z):
+    return torch.cat([x, y]) + z
+
+
+@pytest.mark.parametrize(
+    ("forward", "shapes"),
+    [(flattened, {"x": (4, 6)}), (joined, {"x": (4, 6), "y": (5, 6), "z": (9, 6)})],
+)
+def test_sizes_that_a_value_has_no_part_of_cost_nothing_there(forward, shapes):
+    model = type("Model", (nn.Module,), {"forward": forward})()
+    args = tuple(torch.ones(shape) for shape in shapes.values())
+    auto = {name: {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for name in shapes}
+    program = torch.export.export(model, args, dynamic_shapes=auto)
+    leaves = declared(model, (args, {}), auto).leaves
+    made = Cost(program, granted(program), leaves, 1e-3)
+    sizes = {leaf.size(d): 1 for leaf in leaves for d in range(2)}  # no row of 12
+    assert 0 < made.bytes_of(sizes) < made.bytes_of(dict.fromkeys(sizes, 24))
