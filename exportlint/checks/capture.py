@@ -146,9 +146,10 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
 
 def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Finding, ...]:
     """Findings for what the calls do beside returning values: writes into arguments and buffers, shared memory."""
+    reference = ctx.reference(ctx.example())
 
-    def close(a: Any, b: Any) -> Difference | None:
-        return compare(a, b, **ctx.tolerance)
+    def close(a: Any, b: Any, name: str) -> Difference | None:
+        return compare(a, b, reference=reference.of_left(name), **ctx.tolerance)
 
     inputs = inputs_differ(expected, actual, close)
     if inputs is not None:
@@ -158,6 +159,7 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     if buffers is not None:
         message = "the eager model changes its buffers, and the program does not change them alike"
         return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=buffers),)
+    ctx.judge(reference)
     shares = shares_differ(expected, actual)
     if shares is not None:
         message = "who writes into a result changes other things in the program than in eager"

@@ -166,8 +166,15 @@ class Context:
             reference = self.reference(inputs)
         found = compare(expected, actual, reference=reference, canonical=self.case.canonical, **self.tolerance)
         if reference is not None and found is None:
-            self.judged.update(dict.fromkeys(reference.notes))
+            self.judge(reference)
         return found
+
+    def judge(self, reference: Reference) -> None:
+        """Keep what a reference tells a reader, once for each value that it was asked about."""
+        for note in reference.notes:
+            about = note.partition(":")[0]
+            if not any(known.partition(":")[0] == about for known in self.judged):
+                self.judged[note] = None
 
     def reference(self, *calls: Inputs, call_of: Callable[[Any, int], Any] = lambda model, _: model) -> Reference:
         """The result of the last of these calls of one fresh model in float64, for when it is needed.
@@ -176,6 +183,7 @@ class Context:
             *calls: Their arguments.
             call_of: What is called, of the model and by the place among the calls.
         """
+        from exportlint.parity.observed import left_by
         from exportlint.parity.reference import Reference, in_double, widened
 
         def prepare() -> Callable[[], Any]:
@@ -183,11 +191,13 @@ class Context:
 
             def last() -> Any:
                 results = [call(call_of(model, place), inputs) for place, inputs in enumerate(wide)]
+                made.left.update(left_by(model, wide[-1]))
                 return self.case.canonical(results[-1]) if self.case.canonical is not None else results[-1]
 
             return last
 
-        return Reference(prepare)
+        made = Reference(prepare)
+        return made
 
     def stage(self, name: str) -> None:
         """Say what is done next."""

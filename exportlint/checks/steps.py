@@ -25,7 +25,7 @@ from exportlint.checks.context import ModelError, call, fresh
 from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, inputs_differ, observe
+from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
 from exportlint.parity.parting import parting
 
 if TYPE_CHECKING:
@@ -149,15 +149,18 @@ class Run:
 
     def _differ(self, done: Done, eager: Observed, program: Observed) -> str | None:
         """How the two calls differ, in words."""
-        found = self.ctx.compare(eager.result, program.result, reference=self._reference())
+        reference = self._reference()
+        found = self.ctx.compare(eager.result, program.result, reference=reference)
         if found is not None:
             return str(found)
 
-        def close(a: Any, b: Any) -> Difference | None:
-            return compare(a, b, **self.ctx.tolerance)
+        def close(a: Any, b: Any, name: str) -> Difference | None:
+            return compare(a, b, reference=reference.of_left(name), **self.ctx.tolerance)
 
         buffers = self.subject.buffers(done.method)
-        return inputs_differ(eager, program, close) or buffers_differ(eager.buffers, buffers, close)
+        words = inputs_differ(eager, program, close) or buffers_differ(eager.buffers, buffers, close)
+        self.ctx.judge(reference)
+        return words or shares_differ(eager, program)
 
     def _reference(self) -> Reference:
         """The last call in float64, after those before it."""

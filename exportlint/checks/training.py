@@ -160,7 +160,7 @@ def _compared(
     difference = _one_sided(expected, found) or _differ(ctx, expected, found)
     if difference is not None:
         return _failed(ctx, "the program in training mode has another loss or other gradients", difference)
-    changed = buffers_differ(buffers, wrote, lambda a, b: compare(a, b, **ctx.tolerance))
+    changed = buffers_differ(buffers, wrote, lambda a, b, _: compare(a, b, **ctx.tolerance))
     if changed is not None:
         return _failed(ctx, "the program in training mode updates its buffers otherwise", changed)
     return _joint(ctx, program, expected, first)
@@ -236,7 +236,7 @@ def _differ(ctx: Context, expected: dict[str, Any], found: dict[str, Any]) -> st
     reference = Reference(lambda: _only(prepare(), names))
     difference: Difference | None = compare(left, right, reference=reference, **ctx.tolerance)
     if difference is None:
-        ctx.judged.update(dict.fromkeys(reference.notes))
+        ctx.judge(reference)
     return None if difference is None else str(difference).replace("output", "", 1)
 
 

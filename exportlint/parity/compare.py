@@ -134,7 +134,8 @@ class _Judge:
         worst, index = float(error.max()), _index(error.flatten().argmax(), a.shape)
         count, why = excess.partition("; ")[::2]
         words = f"{count}, by at most {worst:.3g}, at {list(index)}: {_at(a, index)} in eager, {_at(b, index)}"
-        words += f"; {why}" if why else ""
+        reservation = self.reference.reservation() if self.reference is not None else ""
+        words += "".join(f"; {more}" for more in (why, reservation) if more)
         return self.difference(where, words, worst, index)
 
     def _excess(
@@ -248,7 +249,20 @@ def _far(x: torch.Tensor, y: torch.Tensor, r: torch.Tensor, allowed: Allowance, 
         return f"{count}; one is {worst:.3g} from float64, where eager's own error allows {allowed.worst:.3g}"
     if allowed.rms is not None and rms > allowed.rms:
         return f"{count}; they are {rms:.3g} (rms) from float64, where eager's own error allows {allowed.rms:.3g}"
-    return None
+    return _small_are_far(x[~sentinel], r[~sentinel], error, eps, count)
+
+
+def _small_are_far(x: torch.Tensor, r: torch.Tensor, error: torch.Tensor, eps: float, count: str) -> str | None:
+    """How the error of the values that lie far below the largest goes beyond what is allowed of them."""
+    found = tolerance.of_small(x, r, eps)
+    if found is None:
+        return None
+    small, allowed = found
+    median = float(error[small].median())
+    if median <= allowed:
+        return None
+    words = f"those {tolerance.SMALL:g} times below the largest are {median:.3g} (median) from float64"
+    return f"{count}; {words}, where eager's own error allows {allowed:.3g}"
 
 
 def _beyond(x: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor, number: int) -> str | None:

@@ -77,13 +77,26 @@ def _named(inputs: Any) -> dict[str, Any]:
     return {**{str(i): value for i, value in enumerate(args)}, **kwargs}
 
 
-def inputs_differ(eager: Observed, program: Observed, compare: Callable[[Any, Any], Difference | None]) -> str | None:
+def left_by(module: nn.Module, inputs: Any) -> dict[str, Any]:
+    """What a call left in arguments and buffers, by the names that `inputs_differ` and `buffers_differ` use."""
+    inside = {f"the buffer {name}": buffer for name, buffer in copies(dict(module.named_buffers())).items()}
+    return {**{f"input {name}": value for name, value in _named(inputs).items()}, **inside}
+
+
+def inputs_differ(
+    eager: Observed, program: Observed, compare: Callable[[Any, Any, str], Difference | None]
+) -> str | None:
     """The first argument that was changed otherwise, in words.
 
     Of a container that eager also returns, whoever calls the program takes what that returns.
+
+    Args:
+        eager: The eager model's call.
+        program: The program's.
+        compare: Compares two values, of which the third argument says what they are, as `left_by` does.
     """
     for name, value in eager.inputs.items():
-        found = None if name in eager.returned else compare(value, program.inputs[name])
+        found = None if name in eager.returned else compare(value, program.inputs[name], f"input {name}")
         if found is not None:
             return f"input {name}{found.where.removeprefix('output')}: {found.what}"
     return None
@@ -97,11 +110,11 @@ def copies(buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def buffers_differ(
     eager: Mapping[str, torch.Tensor],
     program: Mapping[str, torch.Tensor],
-    compare: Callable[[Any, Any], Difference | None],
+    compare: Callable[[Any, Any, str], Difference | None],
 ) -> str | None:
     """The first buffer of both that differs, in words; a program has none of those that it does not use."""
-    for name in eager.keys() & program.keys():
-        found = compare(eager[name], program[name])
+    for name in (name for name in eager if name in program):
+        found = compare(eager[name], program[name], f"the buffer {name}")
         if found is not None:
             return f"the buffer {name}: {found.what}"
     return None

@@ -39,12 +39,16 @@ class Reference:
         why_not: Why there is no result, once it was asked for and there is none.
         partly: Operators that returned less than float64, with their lines.
         notes: What was judged by this reference, in words for a reader.
+        left: What the call left in its arguments and in buffers, by name, once there is a result; see `of_left`.
+        name: What is judged, for the notes.
     """
 
     prepare: Callable[[], Callable[[], Any]]
     why_not: str | None = None
     partly: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
+    left: dict[str, Any] = field(default_factory=dict)
+    name: str = "output"
     _made: bool = False
     _result: Any = None
 
@@ -65,15 +69,36 @@ class Reference:
             self.partly = tuple(mode.smaller)[:MAX_PLACES]
         return self._result
 
+    def of_left(self, name: str) -> Reference:
+        """A reference for what the call left in an argument or a buffer; the model is not run again."""
+
+        def prepare() -> Callable[[], Any]:
+            self.result()
+            if self.why_not is not None:
+                raise RuntimeError(self.why_not)
+            return lambda: self.left[name]
+
+        return Reference(prepare, notes=self.notes, name=name)
+
     def tell(self, where: str, allowed: Allowance, error: float) -> None:
         """Note that an output was judged by its distance from float64, and by what eager's own distance is."""
+        where = where.replace("output", self.name, 1)
         words = f"{where} is not equal bit for bit: {error:.2g} (rms) from float64, and eager {allowed.own:.2g}"
         if self.partly:
-            words += f"; the float64 run is only partly float64, since it computes in less in {', '.join(self.partly)}"
+            words += f"; {self.reservation()}"
         self.notes[:] = [*(note for note in self.notes if not note.startswith(f"{where} ")), words]
+
+    def reservation(self) -> str:
+        """What a reader must know of the reference where something was judged by it; empty for nothing."""
+        if self.why_not is not None:
+            return f"there is no float64 reference: {self.why_not}"
+        if self.partly:
+            return f"the float64 run is only partly float64, since it computes in less in {', '.join(self.partly)}"
+        return ""
 
     def useless(self, where: str) -> None:
         """Note that eager is nowhere near float64, so that the dtype alone decided what is allowed."""
+        where = where.replace("output", self.name, 1)
         words = "the model takes another way in float64, so the tolerance follows from the dtype"
         self.notes[:] = [
             *(note for note in self.notes if not note.startswith(f"{where} ")),

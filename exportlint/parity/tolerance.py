@@ -22,6 +22,7 @@ FLOOR_ULPS = 4.0  # times the magnitude, whatever eager's error is
 # half precision and less accumulate in a wider one, and 64 of their epsilons would be half the value.
 ULPS, ULPS_OF_LOW_PRECISION = 64, 4
 LOW_PRECISION = 1e-4
+SMALL = 30.0  # times below the largest value lie those that are judged once more, by themselves
 FAR_ABOVE = 1e5  # times all other values lies a sentinel
 NOISE = 1e-3  # of its size is left of eager's values in float64 where they are nothing but rounding error
 
@@ -63,6 +64,31 @@ def by_reference(eager: torch.Tensor, reference: torch.Tensor, eps: float) -> Al
     return Allowance(
         max(multiple * own, FLOOR_ULPS * eps * size), max(multiple * worst, FLOOR_ULPS * eps * magnitude), own
     )
+
+
+def of_small(eager: torch.Tensor, reference: torch.Tensor, eps: float) -> tuple[torch.Tensor, float] | None:
+    """Which of the values lie far below the largest, and what is allowed of the median of their errors.
+
+    A few large values, such as a channel of a hidden state, would otherwise hide that all others are wrong. The median,
+    since one value that is what large terms have left of each other may rightly be far off.
+
+    Args:
+        eager: Finite values in float64 or complex128, one dimension, sentinels left out.
+        reference: The same elements computed in float64.
+        eps: Epsilon of the dtype that eager computed in.
+
+    Returns:
+        ``None`` where there are too few of them, or they are nothing but zeros.
+    """
+    sizes = reference.abs()
+    small = sizes * SMALL <= magnitude_of(sizes)
+    if int(small.sum()) <= FEW:
+        return None
+    size, own = float(sizes[small].median()), float((eager - reference)[small].abs().median())
+    if size == 0:
+        return None
+    exact = math.sqrt(eps) * size if own == 0 else 0.0  # by luck, perhaps: then only what is plainly wrong counts
+    return small, max(MULTIPLE_OF_FEW * own, FLOOR_ULPS * eps * size, exact)
 
 
 def sentinels(values: torch.Tensor) -> torch.Tensor:

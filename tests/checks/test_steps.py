@@ -261,3 +261,55 @@ def test_mistakes_in_a_case(given, words):
     with pytest.raises((TypeError, ValueError)) as caught:
         ModelCase(Memory, name="c", **given)
     assert words in str(caught.value)
+
+
+class Counts(nn.Module):
+    """What differs between eager and program is planted by asking whether there is a capture."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(64))
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        stale = 0.0 if self.calls > 1 and not torch.compiler.is_exporting() else 0.05
+        self.cache.copy_(x.sin() + stale)
+        return x + 1
+
+
+class Writes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x, into):
+        self.calls += 1
+        into[1:] = into[1:] * (-1.0 if self.calls > 1 and not torch.compiler.is_exporting() else 1.0)
+        return x + 1
+
+
+class Shares(Counts):
+    def forward(self, x):
+        self.calls += 1
+        self.cache.add_(0)
+        return self.cache if self.calls > 1 and not torch.compiler.is_exporting() else self.cache.clone()
+
+
+X = torch.linspace(-3, 3, 64)
+LATER = [
+    (Counts, (X,), "the buffer cache: 64 of 64 values differ"),
+    (Writes, (X, torch.tensor([2e6, 1.0, 1.0, 1.0, 1.0])), "input 1: 4 of 5 values differ"),
+    (Shares, (X,), "shares its memory with cache in eager, with nothing else in the program"),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "words", "variants"),
+    [(*later, ()) for later in LATER] + [(*later, ("bfloat16",)) for later in LATER if later[0] is not Writes],
+)
+def test_what_later_calls_leave_behind_is_judged_as_results_are(model, args, words, variants):
+    case = ModelCase(model, args, steps={"next": Step(lambda _: args)}, variants=variants).expand()[-1]
+    result = steps.run(context(case))
+    assert result.outcome == "failed"
+    assert words in result.findings[0].evidence

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exportlint.parity.compare import Difference, compare
+from exportlint.parity.reference import Reference
 
 NAN, INF = float("nan"), float("inf")
 EPS32 = torch.finfo(torch.float32).eps
@@ -177,3 +178,47 @@ def test_a_sentinel_hides_no_error(sentinel):
     wrong[:, :4] += 0.01
     assert compare(eager, near) is None
     assert compare(eager, wrong) is not None
+
+
+def outlier(others, dtype):
+    """A hidden state with one channel that is far larger than all others."""
+    return torch.cat([torch.tensor([300.0, -300.0, 299.0], dtype=dtype), others.to(dtype)])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_large_channel_hides_no_error(dtype):
+    exact = torch.linspace(-1, 1, 125, dtype=torch.float64)
+    reference = Reference(lambda: lambda: outlier(exact, torch.float64))
+    eager, wrong = outlier(exact, dtype), outlier(-exact, dtype)
+    assert compare(eager, eager + 0 * wrong, reference=reference) is None
+    found = compare(eager, wrong, reference=reference)
+    assert found is not None
+    assert "values differ" in found.what
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32), st.sampled_from([torch.bfloat16, torch.float16, torch.float32]))
+def test_rounding_beside_a_large_channel_is_no_difference(seed, dtype):
+    """The same product, in one piece and summed in two: both are as far from float64."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(64, generator=generator, dtype=torch.float64).to(dtype)
+    weight = torch.randn(96, 64, generator=generator, dtype=torch.float64)
+    weight[:2] *= 200
+    weight = weight.to(dtype)
+    reference = Reference(lambda: lambda: weight.double() @ x.double())
+    eager = weight @ x
+    again = weight[:, :32] @ x[:32] + weight[:, 32:] @ x[32:]
+    assert compare(eager, again, reference=reference) is None
+
+
+def test_a_reference_that_is_only_partly_one_is_told_with_the_difference():
+    def half():
+        return torch.tensor([1 / 3] * 20, dtype=torch.float32).double()
+
+    def fails():
+        raise RuntimeError("no such kernel")
+
+    for call, words in ((half, "only partly float64"), (fails, "no float64 reference: RuntimeError: no such kernel")):
+        found = compare(torch.full((20,), 1 / 3), torch.full((20,), 0.4), reference=Reference(lambda call=call: call))
+        assert found is not None
+        assert words in found.what
