@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import difflib
 import functools
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -197,7 +198,9 @@ class ModelCase:
         }
         for key, (valid, kind) in wanted.items():
             if not valid:
-                raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(getattr(self, key)).__name__}")
+                given = getattr(self, key)
+                hint = "; for one argument write (x,)" if key == "args" and _is_tensor(given) else ""
+                raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(given).__name__}{hint}")
         if self.weights not in WEIGHTS:
             raise ValueError(f"weights of case {self.name!r} must be one of {', '.join(WEIGHTS)}, not {self.weights!r}")
         self._validate_ranges()
@@ -347,6 +350,11 @@ def _is_number(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+def _is_tensor(value: Any) -> bool:
+    """Whether the value is a tensor, or an array, told without torch."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
 def _are_calls(value: Any) -> bool:
     return isinstance(value, (tuple, list))
 
@@ -383,7 +391,7 @@ def as_inputs(made: Any, what: str, kwargs: Callable[[], Mapping[str, Any]] = di
 
 def _as_call(args: Any, kwargs: Any, what: str) -> Inputs:
     """Positional and keyword arguments; a single tensor counts as one argument."""
-    if hasattr(args, "shape") and hasattr(args, "dtype"):
+    if _is_tensor(args):
         args = (args,)
     if not isinstance(args, (tuple, list)):
         raise TypeError(f"{what} must be a tuple of positional arguments, not {type(args).__name__}")
@@ -393,6 +401,22 @@ def _as_call(args: Any, kwargs: Any, what: str) -> Inputs:
 
 
 CASES_ATTRIBUTE = "__exportlint_cases__"
+_BARE = "__exportlint_bare__"  # the function that a decorator was given in the place of arguments
+UNFINISHED = "@export_case needs the example call in parentheses, such as @export_case((x,))"
+
+
+def require_settings(names: Iterable[str]) -> None:
+    """Look whether a model case takes keyword arguments of these names.
+
+    Raises:
+        TypeError: When it does not, with the name that may be meant.
+    """
+    known = [field.name for field in dataclasses.fields(ModelCase) if field.name not in ("model", "whole")]
+    for name in names:
+        if name not in known:
+            meant = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {meant[0]!r}?" if meant else f"; it takes: {', '.join(known)}"
+            raise TypeError(f"a model case takes no {name!r}{hint}")
 
 
 def export_case(args: Any = (), kwargs: Any = None, **settings: Any) -> Callable[[F], F]:
@@ -404,13 +428,23 @@ def export_case(args: Any = (), kwargs: Any = None, **settings: Any) -> Callable
         **settings: The keyword arguments of `ModelCase`.
 
     Raises:
-        TypeError: When an argument is of the wrong kind.
+        TypeError: When an argument is of the wrong kind, or the decorator is written without parentheses.
         ValueError: As for `ModelCase`.
     """
+    require_settings(settings)
+    if isinstance(args, type):
+        raise TypeError(UNFINISHED)
 
     def decorate(factory: F) -> F:
         case = ModelCase(factory, args, {} if kwargs is None else kwargs, **settings)
         setattr(factory, CASES_ATTRIBUTE, (*vars(factory).get(CASES_ATTRIBUTE, ()), case))
         return factory
 
+    setattr(decorate, _BARE, args)
     return decorate
+
+
+def is_unfinished(value: Any, name: str, module: str) -> bool:
+    """Whether a variable of a module holds what ``@export_case`` without parentheses makes of a function there."""
+    given = getattr(value, "__dict__", {}).get(_BARE)
+    return callable(given) and (getattr(given, "__name__", ""), getattr(given, "__module__", "")) == (name, module)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import zoo
 from exportlint.checks import inference, variants
-from exportlint.checks.case import CASES_ATTRIBUTE, ModelCase
+from exportlint.checks.case import CASES_ATTRIBUTE, UNFINISHED, ModelCase, is_unfinished
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def cases_of(target: str, asked: tuple[str, ...] = ()) -> list[ModelCase]:
             raise TargetError(str(error)) from error
     source, name = split(target)
     module = _import(source)
+    for variable, value in vars(module).items():
+        if is_unfinished(value, variable, module.__name__):
+            raise TargetError(f"{source}: {variable}: {UNFINISHED}")
     cases = _expanded(declared(module), asked) or _expanded(_of_convention(module, source), asked)
     if name is None:
         if not cases:

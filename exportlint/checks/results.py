@@ -68,8 +68,9 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
     outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu") else "crashed"
     words = last_words(ending.output)
     raised = UNCAUGHT.match(words or "") if ending.how == "exit" else None
-    ended = f"{raised[1]} was raised, which ends the process" if raised else f"the process {ending.words}"
-    message = ended + (f" during the {stage}" if stage else "")
+    during = f" during the {stage}" if stage else ""
+    stopped = f"the process {ending.words}{during}"
+    message = f"{raised[1]} was raised{during}, which ends the process" if raised else stopped
     reason = f"{message}: {words}" if words else message
     notes = (*frames(ending.output), *((RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()))
     finding = _finding(check, stage, message, ending, how="raised" if raised else ending.how)

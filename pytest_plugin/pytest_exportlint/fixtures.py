@@ -136,11 +136,12 @@ def _export_settle(request: pytest.FixtureRequest) -> Callable[[Any, str], None]
 def _case(model: Any, args: Any, kwargs: Any, settings: dict[str, Any], *, default_name: str) -> ModelCase:
     """The case that was given, with what is to be changed in it, or a new one."""
     __tracebackhide__ = True
-    from exportlint.checks.case import ModelCase
+    from exportlint.checks.case import ModelCase, require_settings
 
     if isinstance(model, ModelCase) and (args is not None or kwargs is not None):
         raise TypeError("a ModelCase holds its own arguments: args and kwargs are not taken beside it")
     try:
+        require_settings(settings)
         if isinstance(model, ModelCase):
             return dataclasses.replace(model, **settings)
         if getattr(model, "__name__", "") == "<lambda>":  # which has no name to show

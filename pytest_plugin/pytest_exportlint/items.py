@@ -130,18 +130,34 @@ def _from_here(item: pytest.Item) -> str:
     return f"{shown}{colons}{rest}"
 
 
-def of_object(collector: pytest.Collector, obj: Any) -> list[pytest.Item] | None:
+def of_object(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:
     """The items of a decorated factory or class; ``None`` for anything else.
 
     Nothing is decorated unless the module of the decorator was imported, so nothing is imported here.
+
+    Raises:
+        pytest.Collector.CollectError: When the decorator lacks its arguments, or two cases have one name.
     """
     module = sys.modules.get("exportlint.checks.case")
     if module is None or not isinstance(collector, pytest.Module):
         return None
+    if module.is_unfinished(obj, name, collector.obj.__name__):
+        raise pytest.Collector.CollectError(f"{collector.nodeid}: {name}: {module.UNFINISHED}")
     cases = getattr(obj, "__dict__", {}).get(module.CASES_ATTRIBUTE)
     if not cases or getattr(obj, "__module__", None) != collector.obj.__name__:
         return None
+    for case in cases:
+        _require_one(collector, case)
     return [item for case in cases for part in case.expand() for item in _of_case(collector, part, obj)]
+
+
+_NAMED = pytest.StashKey[dict[str, Any]]()  # of a module: the cases by their names
+
+
+def _require_one(collector: pytest.Module, case: ModelCase) -> None:
+    if collector.stash.setdefault(_NAMED, {}).setdefault(case.name, case) is not case:
+        words = f"more than one model case is named {case.name!r}: give each a name of its own"
+        raise pytest.Collector.CollectError(f"{collector.nodeid}: {words}")
 
 
 def _of_case(collector: pytest.Module, case: ModelCase, factory: Any) -> Iterator[pytest.Item]:
@@ -164,8 +180,8 @@ class ModelFile(pytest.Module):
     def collect(self) -> list[pytest.Item | pytest.Collector]:
         """The items of its cases."""
         found: list[pytest.Item | pytest.Collector] = []
-        for value in vars(self.obj).copy().values():
-            found += of_object(self, value) or ()
+        for name, value in vars(self.obj).copy().items():
+            found += of_object(self, name, value) or ()
         return found
 
 

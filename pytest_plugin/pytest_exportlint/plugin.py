@@ -48,7 +48,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) 
     """Collect decorated factories and classes."""
     from pytest_exportlint import items
 
-    return items.of_object(collector, obj)
+    return items.of_object(collector, name, obj)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

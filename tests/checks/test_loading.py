@@ -254,6 +254,10 @@ def test_classes_can_be_pickled_and_their_source_read(source):
         ("def f():\n    1 / 0\n\nf()", "cannot be imported: ZeroDivisionError: division by zero (at model.py:2)"),
         ("import sys\nsys.exit()", "cannot be imported: SystemExit (at model.py:2)"),
         ("raise KeyError", "cannot be imported: KeyError (at model.py:1)"),
+        (
+            "from exportlint import export_case\n@export_case\ndef made(): pass",
+            "made: @export_case needs the example call in parentheses, such as @export_case((x,))",
+        ),
         ("from .other import x", "ImportError: attempted relative import with no known parent package"),
         ("def build(): pass\ndef inputs(): pass\nkwargs = 7", "kwargs of case 'model' must be a mapping"),
         ("def build(): pass\ndef inputs(): pass\nbuild.__name__ = ''\ninputs2 = 3", None),

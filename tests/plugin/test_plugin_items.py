@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
-from plugin_runs import command, run
+from plugin_runs import command, run, write
 
 pytest_plugins = ["pytester"]
 
@@ -242,10 +243,6 @@ def test_collecting_imports_neither_the_compiler_nor_a_check(tmp_path):
 
 
 def run_collect(folder) -> str:
-    import subprocess
-
-    from plugin_runs import write
-
     write(folder, TESTS)
     (folder / "conftest.py").write_text(
         "import sys\n"
@@ -259,3 +256,51 @@ def run_collect(folder) -> str:
     )
     done = subprocess.run(command("--collect-only", "-q"), cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+BARE = """
+@export_case
+def bare():
+    return Linear()
+"""
+TWICE = """
+@export_case(X)
+def same():
+    return Linear()
+
+@export_case(X, name="same")
+def other():
+    return Gate()
+"""
+SHARED = """
+with_x = export_case(lambda: X)
+
+@with_x
+def one():
+    return Linear()
+
+again = one
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        (BARE, "bare: @export_case needs the example call in parentheses, such as @export_case((x,))"),
+        (TWICE, "more than one model case is named 'same': give each a name of its own"),
+    ],
+    ids=["no parentheses", "one name"],
+)
+def test_a_decorator_that_would_check_nothing_or_another_model_is_an_error_of_its_file(tmp_path, tests, words):
+    write(tmp_path, f"from exportlint import export_case\n{tests}")
+    done = subprocess.run(command("--collect-only", "-q"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"test_models.py: {words}\n" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+
+
+def test_a_decorator_that_is_kept_and_a_factory_of_two_names_are_one_case(tmp_path):
+    write(tmp_path, f"from exportlint import export_case\n{SHARED}")
+    done = subprocess.run(command("--collect-only", "-q"), cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.count("test_models.py::one[capture]") >= 1
+    assert "error" not in done.stdout
