@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import explore, refusal
+from exportlint.checks import explore, refusal, strange_tensors
 from exportlint.checks.context import ModelError, call, unchanged
 from exportlint.checks.results import RAN_NOT, REWRITES
 from exportlint.findings import CheckResult
-from exportlint.parity import subclasses, training_operators
+from exportlint.parity import training_operators
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
 from exportlint.parity.parting import line_of
@@ -45,14 +45,11 @@ def run(ctx: Context) -> CheckResult:
     """Run the check; after a failure the result so far is sent ahead, since exploring may crash."""
     try:
         ctx.expected()
-        unsupported = subclasses.unsupported(_values(ctx))
+        uncompared = strange_tensors.why_not_checked(NAME, ctx)
     except ModelError as error:
         return model_failure(ctx, error)
-    if unsupported:
-        reason = (
-            f"tensors of the class {unsupported[0]} cannot be compared: they hold no data and name no tensors in them"
-        )
-        return CheckResult(name=NAME, outcome="not_checked", reason=reason)
+    if uncompared is not None:
+        return CheckResult(name=NAME, outcome="not_checked", reason=uncompared)
     try:
         program = ctx.program()
     except ModelError as error:
@@ -184,14 +181,6 @@ def _training(model: torch.nn.Module) -> tuple[str, ...]:
     kinds = (dropout._DropoutNd, batchnorm._NormBase)
     names = sorted({type(m).__name__ for m in model.modules() if m.training and isinstance(m, kinds)})
     return (f"captured in training mode, which matters to {', '.join(names)}: call eval() first",) if names else ()
-
-
-def _values(ctx: Context) -> list[Any]:
-    """What the results, the arguments and the state of the model consist of."""
-    from torch.utils import _pytree as pytree
-
-    model = ctx.build()
-    return [*pytree.tree_leaves((ctx.expected(), ctx.example())), *model.parameters(), *model.buffers()]
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:

@@ -37,6 +37,14 @@ def unsupported(values: Iterable[Any]) -> list[str]:
     return list(found)
 
 
+def wrappers(values: Iterable[Any]) -> list[str]:
+    """Names of the tensor classes among the values that stand for other tensors, such as those of a mesh of devices."""
+    import torch
+
+    found = (value for value in values if isinstance(value, torch.Tensor) and _inner(value) is not None)
+    return list(dict.fromkeys(f"{type(value).__module__}.{type(value).__qualname__}" for value in found))
+
+
 def _class(tensor: torch.Tensor) -> type:
     import torch
 
@@ -71,6 +79,6 @@ def _opaque(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return False
     try:
-        return tensor.numel() > 0 and _plain(tensor).untyped_storage().nbytes() == 0
+        return tensor.numel() > 0 and _plain(tensor).untyped_storage().data_ptr() == 0
     except Exception:  # a wrapper without storage
         return True

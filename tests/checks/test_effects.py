@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 from exportlint.checks import capture
-from exportlint.checks.case import ModelCase
+from exportlint.checks.case import ModelCase, Step
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.jobs import run_check
+from exportlint.checks.strange_tensors import REMAKE
+from exportlint.findings import CHECKS
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 aten = torch.ops.aten
@@ -203,3 +207,26 @@ def test_where_values_part_is_told():
     assert (
         "they part in inner (LayerNorm), first at the node layer_norm (aten.layer_norm.default) at " in finding.evidence
     )
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if name not in ("lint", "methods", "training")])
+@pytest.mark.parametrize("kind", ["opaque", "wrapped argument"])
+def test_classes_of_tensors_that_a_check_cannot_handle_are_named(kind, name):
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    class Gives(nn.Module):
+        def forward(self, x):
+            return Opaque() if kind == "opaque" else x + 1
+
+    args = (torch.ones(2) if kind == "opaque" else TwoTensor(torch.ones(2, 3), torch.ones(2, 3)),)
+    case = ModelCase(Gives, args, steps={"next": Step(lambda _: args)}, dynamic_shapes={"x": {0: Dim.AUTO}})
+    result = run_check(name, Context(case, Settings((name,), examples=2), lambda _: None))
+    if kind == "opaque":
+        assert (result.outcome, result.findings) == ("not_checked", ())
+        assert "Opaque cannot be compared" in result.reason
+    elif name in REMAKE:
+        assert (result.outcome, result.findings) == ("not_checked", ())
+        assert "TwoTensor, of which this check can make no others" in result.reason
+    else:
+        assert result.outcome in ("passed", "not_checked")
+        assert not any(finding.counts for finding in result.findings)
