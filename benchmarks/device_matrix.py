@@ -2,8 +2,9 @@
 
     python benchmarks/device_matrix.py [--output FILE.md]
 
-The kinds and the places are those of the tests (``tests/device_kinds.py``). *found*: at the exact line; *elsewhere*: at
-another line, or more than that line; *missed*: not at all; *alarm*: the mended twin is reported.
+The kinds and the places are those of the tests (``tests/device_kinds.py``). *found*: at the exact line and by the
+rule of the table; *other rule*: at the line, by another rule or by several; *elsewhere*: at another line, or more than
+that line; *missed*: not at all; *alarm*: the mended twin is reported.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ def verdict(name: str, context: str, folder: Path, number: int) -> str:
     line = 2 + next(n for n, text in enumerate(kind.text.splitlines(), 1) if text.endswith(MARK))
     found, holder = alarms(kind.text, context, folder, f"bad_{context}_{number}")
     silent = not alarms(mended(kind), context, folder, f"good_{context}_{number}")[0]
-    said = "found" if set(found) == {(holder, line)} else "elsewhere" if found else "missed"
+    told = {(where, at) for _, where, at in found} == {(holder, line)}
+    said = "found" if set(found) == {(kind.rule, holder, line)} else "other rule" if told else "elsewhere"
+    said = said if found else "missed"
     return said if silent else f"{said}, alarm"
 
 
-def alarms(text: str, context: str, folder: Path, name: str) -> tuple[list[tuple[str, int | None]], str]:
-    """The places of the findings that count, and the file that holds the lines."""
+def alarms(text: str, context: str, folder: Path, name: str) -> tuple[list[tuple[str, str, int | None]], str]:
+    """The rules and places of the findings that count, and the file that holds the lines."""
     import torch
 
     from exportlint.checks.context import Context, Settings
@@ -45,7 +48,7 @@ def alarms(text: str, context: str, folder: Path, name: str) -> tuple[list[tuple
     source, holder = within(text, context, folder, name)
     torch.compiler.reset()  # each case has a process of its own elsewhere, with its own share of recompilations
     result = device.run(Context(load(source, folder, name), Settings(("device",)), lambda _: None))
-    places = [(Path(f.file or "").name, f.line) for f in result.findings if f.severity != "info"]
+    places = [(f.rule, Path(f.file or "").name, f.line) for f in result.findings if f.severity != "info"]
     return places, f"{holder}.py"
 
 
@@ -69,7 +72,7 @@ def table(verdicts: dict[str, dict[str, str]]) -> str:
     summary = (
         f"{len(KINDS)} kinds in {len(verdicts)} places: {every.count('found')} of {len(every)} found at the exact "
     )
-    summary += f"line, {alarmed} alarms on their mended twins."
+    summary += f"line and by that rule, {alarmed} alarms on their mended twins."
     lines = ["# Ways to bake a device, by place", "", f"{made}; 2 CPU cores, no accelerator.", "", summary, ""]
     lines += [f"| kind | rule | {' | '.join(verdicts)} |", f"|---|---|{'---|' * len(verdicts)}"]
     rows = [f"| {n} | {k.rule} | {' | '.join(v[n] for v in verdicts.values())} |" for n, k in KINDS.items()]

@@ -296,6 +296,7 @@ CONTEXTS = {
     "submodule": "self.inner(x)",
     "helper": "self.inner(x)",
     "cond": "torch.cond(x.sum() > -1e6, lambda t: self.inner(t), lambda t: self.inner(t) * 2, (x,))",
+    "cond, other branch": "torch.cond(x.sum() > 1e6, lambda t: self.inner(t), lambda t: t.clone(), (x,))",
     "autocast": "self.autocast(x)",
 }
 

@@ -51,6 +51,8 @@ _NEEDED = (
     "_subclasses.fake_tensor.FakeTensor",
     "_subclasses.fake_tensor._check_for_subclass_arg",
     "fx.experimental.proxy_tensor.HANDLED_TYPES",
+    "compiler._is_compiling_flag",
+    "compiler._is_exporting_flag",
 )
 # Kernels that dispatch on PrivateUse1 while the Python key is excluded, where a fallback is not reached.
 _NEVER_FALL_BACK = frozenset({"copy_", "_local_scalar_dense"})
@@ -429,27 +431,68 @@ def run_control_flow(kind: type[torch.Tensor]) -> None:
             op.py_impl(kind)(function)
 
 
-def control_flow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+def control_flow(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], aside: Callable[[Callable[[], Any]], object]
+) -> Callable[[], Any] | None:
     """What a call of ``cond`` or ``while_loop`` does, as Python would do it; `None` for other functions.
 
-    torch calls no mode for what happens inside, so a mode that wants to see it runs this instead.
+    torch calls no mode for what happens inside, so a mode that wants to see it runs this instead. A program holds the
+    other branch too, and a body that never runs here: `aside` is given what calls them.
     """
     from torch._higher_order_ops.cond import cond_op
     from torch._higher_order_ops.while_loop import while_loop_op
 
     if func is cond_op:
-        return functools.partial(_cond, *args, **kwargs)
-    return functools.partial(_while_loop, *args, **kwargs) if func is while_loop_op else None
+        return functools.partial(_cond, *args, aside=aside, **kwargs)
+    return functools.partial(_while_loop, *args, aside=aside, **kwargs) if func is while_loop_op else None
 
 
-def _cond(predicate: Any, if_true: Any, if_false: Any, operands: Any = ()) -> Any:
-    return (if_true if predicate else if_false)(*operands)
+def _ignore(_: Callable[[], Any]) -> None:
+    """Do not run it."""
 
 
-def _while_loop(condition: Any, body: Any, carried: Any, additional: Any) -> Any:
+def _cond(
+    predicate: Any, if_true: Any, if_false: Any, operands: Any = (), *, aside: Callable[..., object] = _ignore
+) -> Any:
+    taken, other = (if_true, if_false) if predicate else (if_false, if_true)
+    result = taken(*operands)
+    aside(lambda: other(*operands))
+    return result
+
+
+def _while_loop(
+    condition: Any, body: Any, carried: Any, additional: Any, *, aside: Callable[..., object] = _ignore
+) -> Any:
+    first = carried
     while condition(*carried, *additional):
         carried = body(*carried, *additional)
+    if carried is first:
+        aside(lambda: body(*carried, *additional))
     return carried
+
+
+@contextlib.contextmanager
+def same_random_numbers() -> Iterator[None]:
+    """Within it, what is drawn is not missed afterwards."""
+    state = torch.default_generator.get_state()
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(state)
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Within it, the model is told that it is exported, and runs in eager."""
+    flags = ("_is_compiling_flag", "_is_exporting_flag")
+    before = {flag: getattr(torch.compiler, flag) for flag in flags}
+    try:
+        for flag in flags:
+            setattr(torch.compiler, flag, True)
+        yield
+    finally:
+        for flag, value in before.items():
+            setattr(torch.compiler, flag, value)
 
 
 def uncompiled() -> Any:

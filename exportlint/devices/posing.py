@@ -57,6 +57,7 @@ class Run:
         named: Types of devices beside `TYPES` that they asked for by name.
         result: What the model returned.
         error: What it raised instead.
+        aside: The same of each branch of ``cond`` that it did not take.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -65,6 +66,13 @@ class Run:
     named: set[str] = field(default_factory=set)
     result: Any = None
     error: Exception | None = None
+    aside: list[Run] = field(default_factory=list)
+
+    def all_calls(self) -> Iterator[Call]:
+        """The calls, of branches that were not taken too."""
+        yield from self.calls
+        for run in self.aside:
+            yield from run.all_calls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class _Posing(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in ("__get__", "get_device") or questions.asks_for_type(name, args, kwargs):
             return self._answer(func, name, args)
-        inside = hooks.control_flow(func, args, kwargs)
+        inside = hooks.control_flow(func, args, kwargs, self._aside)
         if inside is not None:
             with self:
                 return inside()
@@ -131,6 +139,21 @@ class _Posing(TorchFunctionMode):
         if name not in _NEUTRAL and not _only_moves(name, args, result):
             self.run.calls.append((name, _numbers(args, kwargs), _results(result)))
         return result
+
+    def _aside(self, branch: Callable[[], Any]) -> None:
+        """Run what the example does not take, as a run of its own."""
+        outer = self.run
+        self.run = Run(reads=outer.reads, questions=outer.questions, named=outer.named)
+        outer.aside.append(self.run)
+        try:
+            with hooks.same_random_numbers():
+                self.run.result = branch()
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.run.error = error
+        finally:
+            self.run = outer
 
     def _answer(self, func: Any, name: str, args: Any) -> Any:
         value = func(*args)
@@ -274,8 +297,11 @@ def _difference(plain: Run, other: Run) -> str | None:
     at = next((i for i, (a, b) in enumerate(zip(plain.calls, other.calls, strict=False)) if a != b), None)
     if at is not None:
         return f"{_words(plain.calls[at])} on the CPU, {_words(other.calls[at])} there"
-    if other.error is not None or len(plain.calls) == len(other.calls):
+    if other.error is not None or plain.error is not None:
         return None
+    if len(plain.calls) == len(other.calls):
+        inside = (_difference(a, b) for a, b in zip(plain.aside, other.aside, strict=False))
+        return next((what for what in inside if what is not None), None)
     longer = max(plain.calls, other.calls, key=len)
     extra = _words(longer[min(len(plain.calls), len(other.calls))])
     return f"{extra} {'on the CPU' if longer is plain.calls else 'there'} only"
@@ -289,5 +315,5 @@ def _words(call: Call) -> str:
 
 def _lacking(plain: Run, other: Run, device_type: str) -> torch.dtype | None:
     """A dtype that the device cannot hold and that only the CPU's path uses."""
-    used, avoided = ({dtype for call in run.calls for dtype, _ in call[2]} for run in (plain, other))
+    used, avoided = ({dtype for call in run.all_calls() for dtype, _ in call[2]} for run in (plain, other))
     return next(iter((used - avoided) & _LACKING.get(device_type, frozenset())), None)

@@ -111,6 +111,7 @@ class Provenance(TorchFunctionMode):
         autocasts: Device types that `torch.autocast` was switched on for and that are not `home`, with the line.
         reads: Lines that read a device, whether a tensor is on one, or which the machine has.
         blamed: Where the CPU tensor came from when a call raised an error of mixed devices.
+        refused: What branches of ``cond`` raised that the example does not take, each with what is blamed.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Provenance(TorchFunctionMode):
         self.autocasts: dict[tuple[str, Place | None], None] = {}
         self.reads: dict[Place, None] = {}
         self.blamed: Origin | None = None
+        self.refused: list[tuple[Exception, Origin | None]] = []
         self._home = home
         self._kept = kept if kept is not None else KeptTensors()
         self._origins: Any = WeakTensorKeyDictionary()
@@ -153,7 +155,7 @@ class Provenance(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "__get__" or questions.asks_for_type(name, args, kwargs):
             return self._read(func, args)
-        inside = hooks.control_flow(func, args, kwargs) if self._births else None
+        inside = hooks.control_flow(func, args, kwargs, self._aside) if self._births else None
         if inside is not None:
             return self._see_inside(inside)
         if isinstance(func, torch._ops.OpOverload):
@@ -181,6 +183,21 @@ class Provenance(TorchFunctionMode):
             return inside()
         finally:
             super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def _aside(self, branch: Callable[[], Any]) -> None:
+        """Run what the example does not take: the program holds it as well."""
+        (blamed, self.blamed), (before, self._in_call) = (self.blamed, None), (self._in_call, True)
+        with hooks.same_random_numbers():
+            self._in_call = before
+            try:
+                branch()
+            except MemoryError:
+                raise
+            except Exception as error:
+                self.refused.append((error, self.blamed))
+            finally:
+                self.blamed, self._in_call = blamed, True
+        self._in_call = before
 
     def origin(self, tensor: torch.Tensor) -> Origin | None:
         """Where a CPU tensor came from, as far as the run so far tells."""

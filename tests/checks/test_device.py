@@ -269,3 +269,13 @@ def test_numbers_that_change_from_run_to_run_are_not_compared(tmp_path):
     result = in_fork(lambda: check(load(text, tmp_path, "clock")))
     assert result["outcome"] == "passed"
     assert result["notes"] == ["the result differs from run to run on the CPU, so the devices were not compared"]
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_branches_of_cond_are_checked_whichever_is_taken(tmp_path, sign):
+    body = (
+        f"return torch.cond({sign}x.sum() > 0, lambda t: t + torch.ones(4, device='cpu'),\n"
+        "                  lambda t: t + self.t, (x,))"
+    )
+    result = in_fork(lambda: check(load(model(body, "self.t = torch.ones(4)"), tmp_path, f"cond{len(sign)}")))
+    assert sorted((rule, line) for rule, _, _, line, _ in alarms(result)) == [("EXP201", 8), ("EXP203", 6)]

@@ -12,10 +12,6 @@ from forking import in_fork
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.device import check as device
 
-# Named at the line, by the rule for what meets there: the compiler that traces the branches of `torch.cond` during an
-# export tells of no single call.
-OTHER_RULE = {("under capture only", "cond"): "EXP202"}
-
 
 def alarms(text, context, folder, name):
     """Rules, files and lines of the findings that count, and what was not checked."""
@@ -55,8 +51,7 @@ def line_of(kind):
 @pytest.mark.parametrize("name", KINDS)
 def test_it_is_found_there(results, name, context):
     result = results(context)[f"bad {name}"]
-    rule = OTHER_RULE.get((name, context), KINDS[name].rule)
-    assert result["found"] == [[rule, result["holder"], line_of(KINDS[name])]], result
+    assert result["found"] == [[KINDS[name].rule, result["holder"], line_of(KINDS[name])]], result
 
 
 @pytest.mark.slow

@@ -229,3 +229,27 @@ def test_torchs_own_questions_are_answered_with_the_truth():
         assert torch.xpu.is_available() is False
     assert seen == ["is_available"]
     assert torch.xpu.device_count is before
+
+
+class Inside(nn.Module):
+    """Asks in a branch that the example does not take; `odd` makes that branch fail wherever it is."""
+
+    def __init__(self, odd=False):
+        super().__init__()
+        self.odd = odd
+
+    def forward(self, x):
+        def other(t):
+            t = t @ t if self.odd else t
+            return t * 2 if t.is_cuda else t * 3  # inside
+
+        return torch.cond(x.sum() > 1e6, other, lambda t: t.clone(), (x,))
+
+
+def test_branches_of_cond_that_are_not_taken_are_posed_too():
+    (branch,) = found(Inside, "cuda")
+    assert branch.place.line == line_of("inside")
+    (plain,), (posed,) = branch.plain.aside, branch.run.aside
+    assert not torch.equal(plain.result, posed.result)
+    assert torch.equal(branch.plain.result, branch.run.result)
+    assert found(lambda: Inside(odd=True), "cuda") == []

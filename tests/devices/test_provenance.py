@@ -237,3 +237,43 @@ def test_tensors_of_an_earlier_run_are_known():
     assert later.origin(torch.ones(3)) is None
     kept.clear()
     assert earlier.alive() == []
+
+
+def both_ways(x):
+    def other(t):
+        return t + torch.rand(3) + torch.zeros(3, device="cpu")  # other
+
+    return torch.cond(x.sum() > 1e6, other, lambda t: t * torch.rand(3), (x,))
+
+
+def never(x):
+    from torch._higher_order_ops import while_loop
+
+    def body(i, t):
+        return i + 1, t + torch.eye(3)[0]
+
+    return while_loop(lambda i, _: i < 0, body, (torch.zeros((), dtype=torch.int64, device=x.device), x))[1]
+
+
+def raises(x):
+    return torch.cond(x.sum() > 1e6, lambda t: t @ torch.full((5, 5), 1.0), lambda t: t.clone(), (x,))
+
+
+def test_what_the_example_does_not_take_is_seen_and_changes_nothing():
+    torch.manual_seed(1)
+    expected = X * torch.rand(3)
+    torch.manual_seed(1)
+    results = []
+    provenance = watch(lambda x: results.append((both_ways(x), torch.rand(2))), X)
+    assert torch.equal(results[0][0], expected)
+    torch.manual_seed(1)
+    torch.rand(3)
+    assert torch.equal(results[0][1], torch.rand(2))
+    assert ("literal", "torch.zeros", "cpu") in labels(provenance)
+    assert line_of("other") in {made.place.line for made in provenance.calls}
+    assert ("missing", "torch.eye", None) in labels(watch(never, X))
+    provenance = watch(raises, X)
+    assert ("missing", "torch.full", None) in labels(provenance)
+    ((error, origin),) = provenance.refused
+    assert "mat1 and mat2 shapes" in str(error)
+    assert (origin, provenance.blamed) == (None, None)

@@ -8,6 +8,7 @@ from exportlint import blame
 from exportlint.checks.context import call
 from exportlint.checks.device.twin import difference, tensors
 from exportlint.checks.isolation import apart
+from exportlint.parity.compare import Bounds, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from exportlint.checks.device.report import Report
     from exportlint.devices.posing import Branch
     from exportlint.findings import Finding
+
+LOOSE: Bounds = {"rtol": 0.05, "atol": 1e-3}  # where no float64 run says how far rounding goes
 
 
 def look_for_branches(ctx: Context, report: Report) -> None:
@@ -55,6 +58,17 @@ def _decided(ctx: Context, branch: Branch) -> Finding:
         message += f", since {branch.device_type} has no {dtype}"
     elif branch.run.error is None:
         bites = difference(ctx, tensors(branch.plain.result), tensors(branch.run.result)) is not None
+        bites = bites or _differs_aside(ctx, branch)
     return blame.finding(
         "EXP204", message, branch.place, outcome="unportable" if bites else "fine", evidence=branch.what
+    )
+
+
+def _differs_aside(ctx: Context, branch: Branch) -> bool:
+    """Whether branches of ``cond`` that the example does not take compute something else, beyond any rounding."""
+    pairs = zip(branch.plain.aside, branch.run.aside, strict=False)
+    return any(
+        compare(tensors(plain.result), tensors(run.result), **(ctx.tolerance or LOOSE)) is not None
+        for plain, run in pairs
+        if plain.error is None and run.error is None
     )

@@ -15,7 +15,6 @@ A tensor that stayed on the CPU and may, since it is 0-dim or an index, is porta
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from exportlint.checks.device.kept import look_for_caches
 from exportlint.checks.device.patches import propose
 from exportlint.checks.device.places import elsewhere
 from exportlint.checks.device.programs import run_programs
-from exportlint.checks.device.report import Report, blame_origin
+from exportlint.checks.device.report import Report, refusal, stayed
 from exportlint.checks.device.rerun import rerun
 from exportlint.checks.device.twin import difference, export_there, materialised, tensors
 from exportlint.places import display_path
@@ -42,13 +41,10 @@ if TYPE_CHECKING:
     from exportlint.checks.device.places import Elsewhere
     from exportlint.devices.kept import KeptTensors
     from exportlint.devices.provenance import Origin, Provenance
-    from exportlint.devices.second import Mismatch
     from exportlint.findings import CheckResult, Finding
     from exportlint.places import Place
 
 MOST_BAKED = 20
-# What torch says of arguments that it takes from the CPU alone.
-ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
 
 
 def run(ctx: Context) -> CheckResult:
@@ -211,7 +207,11 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
         except Exception as error:
             actual = error
     for mismatch in mismatches:
-        report.add(_stayed(mismatch))
+        report.add(stayed(mismatch))
+    for refused, origin in provenance.refused:
+        found = refusal(refused, origin)
+        if found is not None:
+            report.add(found)
     _lost_indices(report, provenance)
     _autocasts(report, provenance)
     if isinstance(actual, Exception):
@@ -238,29 +238,6 @@ def _fill_caches(ctx: Context) -> None:
             raise MemoryError from error
 
 
-def _stayed(mismatch: Mismatch) -> Finding:
-    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it; or for what else is wrong."""
-    host = mismatch.kind.partition("host argument ")[2]
-    if host:
-        return _has_to_be_on_the_cpu(mismatch.place, f"`{host}` of {mismatch.operator} was on the second device")
-    if mismatch.kind == "generator":
-        message = "a generator of the CPU is to draw numbers for a tensor that follows the inputs"
-        evidence = f"{mismatch.operator} was given a generator of the CPU on the second device"
-        return blame.finding("EXP202", message, mismatch.place, outcome="unportable", evidence=evidence)
-    rule, message, place = blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
-    used = mismatch.place
-    evidence = f"{mismatch.operator} met a CPU tensor of shape {list(mismatch.shape)} on the second device"
-    if used is not None and used != place:
-        evidence += f" at {display_path(used.file)}:{used.line}"
-    return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
-
-
-def _has_to_be_on_the_cpu(place: Place | None, evidence: str) -> Finding:
-    message = "a tensor that follows the inputs to a device is handed to what takes tensors of the CPU alone"
-    rewrite = "Hand it over with `.cpu()`."
-    return blame.finding("EXP002", message, place, outcome="unportable", rewrite=rewrite, evidence=evidence)
-
-
 def _lost_indices(report: Report, provenance: Provenance) -> None:
     """Devices whose type follows the inputs and whose index does not: of several devices they name the current one."""
     message = "index lost: the type of the device follows the inputs here, and its index does not"
@@ -277,18 +254,9 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
 
     if blame.is_out_of_memory(error):
         raise MemoryError from error
-    if isinstance(error, TypeError) and "to numpy" in str(error):
-        message = "a tensor that is not on the CPU is handed to numpy"
-        report.add(
-            blame.finding("EXP401", message, blame.place_of(error), outcome="unportable", evidence=blame.words(error))
-        )
-        return
-    if ON_THE_CPU.search(str(error)) and blame.place_of(error) is not None:
-        report.add(_has_to_be_on_the_cpu(blame.place_of(error), blame.words(error)))
-        return
-    if origin is not None:  # torch itself looked at the devices before it called an operator
-        rule, message, place = blame_origin(origin, blame.place_of(error))
-        report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
+    found = refusal(error, origin)
+    if found is not None:
+        report.add(found)
         return
     why = "it has no backward pass" if isinstance(error, BackwardError) else blame.words(error)
     report.unchecked = f"the second device cannot run the model: {why}"

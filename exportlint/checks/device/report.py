@@ -1,22 +1,28 @@
-"""What the steps of the check ``device`` have found so far, and how a tensor's origin is blamed."""
+"""What the steps of the check ``device`` have found so far, and how a tensor's origin and what is raised are blamed."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from exportlint import blame
 from exportlint.checks.isolation import apart
 from exportlint.findings import SEVERITIES, CheckResult, Finding
+from exportlint.places import display_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from exportlint.devices.provenance import Origin
+    from exportlint.devices.second import Mismatch
     from exportlint.places import Place
 
 NAME = "device"
+# What torch says of arguments that it takes from the CPU alone.
+ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
 
 
 @dataclass
@@ -125,3 +131,47 @@ def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, P
     what = f"`{origin.call}`" if "." in origin.call else origin.call
     message = f"missing device: {what} makes the tensor on the default device, wherever the inputs are"
     return "EXP202", message, origin.place
+
+
+def stayed(mismatch: Mismatch) -> Finding:
+    """The finding for a tensor that stayed on the CPU, at the line that made or keeps it; or for what else is wrong."""
+    host = mismatch.kind.partition("host argument ")[2]
+    if host:
+        return _has_to_be_on_the_cpu(mismatch.place, f"`{host}` of {mismatch.operator} was on the second device")
+    if mismatch.kind == "generator":
+        message = "a generator of the CPU is to draw numbers for a tensor that follows the inputs"
+        evidence = f"{mismatch.operator} was given a generator of the CPU on the second device"
+        return blame.finding("EXP202", message, mismatch.place, outcome="unportable", evidence=evidence)
+    rule, message, place = blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
+    used = mismatch.place
+    evidence = f"{mismatch.operator} met a CPU tensor of shape {list(mismatch.shape)} on the second device"
+    if used is not None and used != place:
+        evidence += f" at {display_path(used.file)}:{used.line}"
+    return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
+
+
+def _has_to_be_on_the_cpu(place: Place | None, evidence: str) -> Finding:
+    message = "a tensor that follows the inputs to a device is handed to what takes tensors of the CPU alone"
+    rewrite = "Hand it over with `.cpu()`."
+    return blame.finding("EXP002", message, place, outcome="unportable", rewrite=rewrite, evidence=evidence)
+
+
+def refusal(error: Exception, origin: Origin | None) -> Finding | None:
+    """The finding for what the model raised on the second device; `None` where it is not certain to be its own fault.
+
+    Args:
+        error: What it raised.
+        origin: Where the tensor of the CPU came from, if two devices met.
+    """
+    if isinstance(error, TypeError) and "to numpy" in str(error):
+        message = "a tensor that is not on the CPU is handed to numpy"
+        return blame.finding(
+            "EXP401", message, blame.place_of(error), outcome="unportable", evidence=blame.words(error)
+        )
+    if ON_THE_CPU.search(str(error)) and blame.place_of(error) is not None:
+        return _has_to_be_on_the_cpu(blame.place_of(error), blame.words(error))
+    if origin is None:
+        return None
+    # torch itself looked at the devices before it called an operator
+    rule, message, place = blame_origin(origin, blame.place_of(error))
+    return blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame, places
 from exportlint.checks import uncaptured
 from exportlint.checks.context import call
-from exportlint.checks.device.report import blame_origin
+from exportlint.checks.device.report import blame_origin, stayed
 from exportlint.parity.compare import Difference, compare
 
 if TYPE_CHECKING:
@@ -84,11 +84,37 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
             if report.unchecked is None:
                 report.notes.append(f"the export on the second device fails: {blame.words(error)}")
             return None
+        if provenance.blamed is None and _met_under_capture(ctx, report):
+            return None
         rule, message, place = blame_origin(provenance.blamed, place_under_capture(error))
         report.add(blame.finding(rule, message, place, outcome="unportable", evidence=blame.words(error)))
         return None
     _compare_programs(ctx, report, twin, provenance)
     return twin
+
+
+def _met_under_capture(ctx: Context, report: Report) -> bool:
+    """Whether an eager run on the paths of an export meets tensors of the CPU; each is a finding.
+
+    The compiler that traces the branches of ``cond`` during an export tells of no single call.
+    """
+    from exportlint.devices import hooks, second
+    from exportlint.devices.kept import find_kept
+    from exportlint.devices.provenance import Provenance
+
+    model, inputs = second.move_module(materialised(ctx)), second.to_second(ctx.example())
+    provenance = Provenance(hooks.NAME, find_kept(model))
+    ctx.stage("eager run on the second device, as if it were exported")
+    with second.policy("record", provenance.origin) as mismatches:
+        try:
+            with hooks.exporting(), provenance:
+                call(model, inputs)
+        except Exception as error:
+            if blame.is_out_of_memory(error):
+                raise MemoryError from error
+    for mismatch in mismatches:
+        report.add(stayed(mismatch))
+    return bool(mismatches)
 
 
 def is_mixed(error: Exception) -> bool:
