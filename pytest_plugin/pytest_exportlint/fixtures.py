@@ -99,7 +99,7 @@ class ExportCheck:
 
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True
-        from pytest_exportlint import messages, session
+        from pytest_exportlint import messages, repeating, session
 
         session.remember(self._item, result)
         self._item.config.stash[LEDGER].meet_result(plain_id(self._item), result)
@@ -108,7 +108,8 @@ class ExportCheck:
             self._item.add_report_section("call", "exportlint", remarks)
         if result.red:
             stack = self._item.config.get_verbosity() >= 2
-            pytest.fail(messages.failure(result, stack=stack), pytrace=False)
+            text = messages.failure(result, stack=stack)
+            pytest.fail(f"{text}\n\nrepeat: {repeating.of_test(self._item)}", pytrace=False)
 
 
 @pytest.fixture

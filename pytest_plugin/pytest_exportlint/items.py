@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import CHECKS, RED, CaseResult
-from pytest_exportlint import options, session
+from pytest_exportlint import options, repeating, session
+from pytest_exportlint.ledger import MODELS
 
-from pytest_exportlint.node_ids import plain_id
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
     from exportlint.findings import CheckResult
 
-MODELS = "export-model"
 _USES = re.compile(rb"\bexport_case\b")
 _DECLARES = re.compile(rb"^@(?:\w+\.)*export_case\b", re.MULTILINE)
 
@@ -90,7 +89,7 @@ def settle(item: pytest.Item, shared: session.SharedCase, label: str) -> None:
         item.add_report_section("call", "exportlint", remarks)
     if check.red:
         text = messages.failure(result, stack=item.config.get_verbosity() >= 2)
-        raise ExportFailedError(f"{text}\n\nrepeat: {repeat(item, shared, label)}")
+        raise ExportFailedError(f"{text}\n\nrepeat: {repeating.of_item(item, shared.id, label)}")
     _end(check)
 
 
@@ -101,33 +100,6 @@ def _end(check: CheckResult) -> None:
         pytest.xfail(check.expected)
     if check.outcome == "not_checked":
         pytest.skip(f"not checked: {check.reason or 'no reason is known'}")
-
-
-def repeat(item: pytest.Item, shared: session.SharedCase, label: str) -> str:
-    """The command that runs this item alone, as it was run now."""
-    import shlex
-
-    given = [a for a in item.config.invocation_params.args if str(a).startswith(GIVEN)]
-    if item.nodeid.startswith(f"{MODELS}::"):
-        target = shared.id.removeprefix(f"{MODELS}::")
-        check, _, device = label.partition("-")
-        what = [f"--export-model={target}", f"--export-checks={check}"]
-        what += [f"--export-devices={device}"] * bool(device)
-        given = [a for a in given if not str(a).startswith(("--export-model", "--export-checks", "--export-devices"))]
-    else:
-        what = [_from_here(item)]
-    return shlex.join(["pytest", *what, *map(str, given)])
-
-
-GIVEN = tuple(f"--export-{name}=" for name in ("examples", "devices", "timeout", "isolation"))
-
-
-def _from_here(item: pytest.Item) -> str:
-    """The item's id, with its file relative to where pytest was called."""
-    file, colons, rest = plain_id(item).partition("::")
-    path, here = item.config.rootpath / file, item.config.invocation_params.dir
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{shown}{colons}{rest}"
 
 
 def of_object(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:

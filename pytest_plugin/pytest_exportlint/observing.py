@@ -71,7 +71,15 @@ class Observer:
                 output[WORKER_CASES] = wire.plain(found)
             else:
                 self._report(session, found)
+        self._tell_unmet()
         return done
+
+    def _tell_unmet(self) -> None:
+        """Say which names of classes met no call; a worker of xdist sees a part of the calls only."""
+        if hasattr(self.config, "workerinput") or self.config.getoption("numprocesses", None):
+            return
+        unmet = self._observation.unmet if self._observation is not None else self.settings.observe or ()
+        session.runner(self.config).notes += [f"--export-observe: no test called a module {name!r}" for name in unmet]
 
     def _checked(self, observation: Observation) -> list[CaseResult]:
         from exportlint.checks.requirements import MissingRequirementError
@@ -135,14 +143,15 @@ class Observer:
 
     def _tell(self, report: pytest.TestReport, result: CaseResult) -> None:
         """Put the outcome of a check into the report of a test."""
-        from pytest_exportlint import messages
+        from pytest_exportlint import messages, repeating
 
         (check,) = result.checks
         report.duration = check.seconds
         if check.red:
             report.outcome = "failed"
             report.longrepr = messages.failure(result, stack=self.config.get_verbosity() >= 2)
-            report.longrepr += f"\n\ncalled by {result.target}"
+            again = repeating.of_observed(self.config, result.target, result.name, check.name)
+            report.longrepr += f"\n\ncalled by {result.target}\nrepeat: {again}"
         elif check.expected is not None and check.outcome in RED:
             report.outcome, report.wasxfail = "skipped", check.expected
         elif check.outcome == "not_checked":

@@ -165,7 +165,7 @@ def test_a_crash_of_the_model_is_not_told_to_mend_its_factory():
 @pytest.mark.parametrize(("words", "name"), [("SystemExit: 0", "SystemExit"), ("SystemExit", "SystemExit")])
 def test_an_exit_that_was_raised_is_told_as_such(words, name):
     result = results.of_death("capture", "eager call", Ending("exit", 1, (*TRACEBACK[:-1], words)))
-    assert result.reason == f"{name} was raised, which ends the process during the eager call: {words}"
+    assert result.reason == f"{name} was raised during the eager call, which ends the process: {words}"
     assert result.findings[0].line == 9
     assert result.findings[0].rewrite == results.ENDINGS["raised"]
     plain = results.of_death("capture", "eager call", Ending("exit", 1, ("RuntimeError: x",)))

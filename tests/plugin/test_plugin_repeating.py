@@ -1,0 +1,53 @@
+"""Every failure says the command that runs it again, and nothing else."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from plugin_runs import run
+from pytest_exportlint import repeating
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+
+class Wide(Gate):
+    pass
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fixture(export_check, n):
+    export_check(Gate, X)
+
+def test_observed():
+    Wide()(torch.ones(2, 3))
+"""
+
+
+def test_commands_of_the_fixture_and_of_observed_classes_fail_in_the_same_way(tmp_path):
+    done = run(tmp_path, TESTS, "--export-observe", "--export-checks", "capture", "--export-timeout", "90")
+    fixture = done.tests["test_fixture[2]"].lines[-1]
+    observed = done.tests["Wide[capture]"].lines[-1]
+    assert fixture == "repeat: pytest 'test_models.py::test_fixture[2]' --export-checks=capture --export-timeout=90"
+    assert observed == (
+        "repeat: pytest test_models.py::test_observed --export-observe=Wide --export-checks=capture --export-timeout=90"
+    )
+    _, _, *arguments = shlex.split(observed)
+    again = run(tmp_path, TESTS, *arguments)
+    assert {name: said.outcome for name, said in again.tests.items()} == {
+        "test_observed": "passed",
+        "Wide[capture]": "failed",
+    }
+    assert again.tests["Wide[capture]"].lines[-1] == observed
+    assert again.tests["Wide[capture]"].lines[0] == done.tests["Wide[capture]"].lines[0]
+
+
+@pytest.mark.parametrize(
+    ("case", "shown"), [("Net", "Net"), ("Net-2", "Net"), ("test_a.<locals>.Net", "'test_a.<locals>.Net'")]
+)
+def test_observed_classes_are_named_without_the_number_of_their_configuration(pytester, case, shown):
+    config = pytester.parseconfigure("--export-examples=3")
+    command = repeating.of_observed(config, "sub/test_a.py::test_b", case, "shapes")
+    option = shlex.quote(f"--export-observe={shown.strip(chr(39))}")
+    assert command == f"pytest sub/test_a.py::test_b {option} --export-checks=shapes --export-examples=3"
