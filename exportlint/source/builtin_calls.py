@@ -31,6 +31,7 @@ from exportlint.source.values import (
     Truth,
     Unknown,
     Value,
+    is_exact,
     is_setting,
     is_tensor,
     join,
@@ -61,17 +62,17 @@ def call(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
 
 def _number(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     value = given.get(0)
-    if value is None:
-        return Const(0)
+    if value is None or is_exact(value):
+        return Const(0) if value is None else Static(name)
     it.emit(Converted(it.site(node, state), value, name))
     if is_tensor(value):
         return Number(name, it.site(node, state), name == "float")
     if isinstance(value, Array):
         return Number("array", value.site) if value.site is not None and not value.of_size else Static(name)
-    if isinstance(value, Number):
-        return value
     if isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(int(value.value) if name == "int" else float(value.value))
+    if isinstance(value, Number):
+        return value
     return Static("size" if isinstance(value, Size) and name == "int" else name, is_setting(value))
 
 

@@ -10,6 +10,7 @@ from exportlint.source.state import Slot, State, join_states
 from exportlint.source.tree import given, is_none
 from exportlint.source.values import (
     NONE,
+    UNKNOWN,
     Class,
     Const,
     Device,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from exportlint.source.events import Asker
     from exportlint.source.interpreter import Interpreter
 
-_BOOL = External("builtins.bool")
+_BOOL, _TYPE = External("builtins.bool"), External("builtins.type")
 _OBJECTS = (Tensor, Sequence, Dict, Shape, Size, Number, Instance, TorchModule, Function, Class, Module, Device)
 
 
@@ -144,6 +145,10 @@ def _narrow_kind(it: Interpreter, node: ast.Call, true: State, false: State) -> 
         return
     subject = node.args[0]
     found = options(_quiet(it, subject, true))
+    if wanted == (_TYPE,):
+        rebind(it, subject, join_all(tuple(v for v in found if not isinstance(v, Function)) or (UNKNOWN,)), true)
+        rebind(it, subject, join_all(tuple(v for v in found if not _is_class(v)) or (UNKNOWN,)), false)
+        return
     tensor = any(w in (External("torch.Tensor"), External("torch.nn.Parameter")) for w in wanted)
     inside = tuple(v for v in found if isinstance(v, Tensor) is tensor or isinstance(v, Unknown))
     outside = tuple(v for v in found if not (tensor and isinstance(v, Tensor)))
@@ -157,6 +162,12 @@ def _narrow_kind(it: Interpreter, node: ast.Call, true: State, false: State) -> 
         rebind(it, subject, join_all(outside), false)
     if tensor and len(wanted) == 1 and all(isinstance(v, (Const, Sequence, Dict, Static)) and v for v in found):
         true.dead = True
+
+
+def _is_class(value: Value) -> bool:
+    """Whether the value is a class, of the project or by the name that it has outside."""
+    outside = value.name.rpartition(".")[2] if isinstance(value, External) else ""
+    return isinstance(value, Class) or outside[:1].isupper()
 
 
 def _quiet(it: Interpreter, node: ast.expr, state: State) -> Value:

@@ -151,8 +151,14 @@ def _plain(left: Value, right: Value) -> Value:
     """What is computed of two values that are neither tensors nor sizes."""
     fixed = is_setting(left) and is_setting(right)
     if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
-        return Static(given=fixed)
+        return Static(_kind(left, right), given=fixed)
     return SETTING if fixed else UNKNOWN
+
+
+def _kind(left: Const | Static, right: Const | Static) -> str:
+    """The type of what two Python numbers make, where one of them is a float."""
+    kinds = {value.of if isinstance(value, Static) else type(value.value).__name__ for value in (left, right)}
+    return "float" if "float" in kinds and kinds <= {"float", "int", "size", "bool"} else ""
 
 
 def _is_open(value: Value) -> bool:

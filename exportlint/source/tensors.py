@@ -25,6 +25,7 @@ from exportlint.source.values import (
     Union,
     Unknown,
     Value,
+    is_exact,
     options,
     sizes,
     tensors,
@@ -86,8 +87,14 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         sized=any(t.sized for t in found) or bool(sizes(values)),
         fed=any(t.fed for t in found),
         real=any(t.real for t in found),
+        exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
     )
+
+
+def _is_known(value: Value) -> bool:
+    """Whether a capture knows the number that the value is, or that it holds."""
+    return is_exact(value) or isinstance(value, Const) or (isinstance(value, Static) and value.of in ("int", "float"))
 
 
 def use(it: Interpreter, values: tuple[Value, ...]) -> None:
@@ -129,6 +136,7 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
     operator = known.functions.get(name)
     if operator is None:
         return UNKNOWN
+    arguments = _computed_with(short, arguments)
     given = [t for value in arguments.all for t in tensors(options(value))]
     use(it, arguments.all)
     like = short.endswith("_like")  # of what is not known, it is on that device nevertheless
@@ -139,7 +147,17 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
     made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
     made = replace(made, real=short in _REAL or (made.real and short in _STAYS_REAL))
     made = _sized(made, short, given, arguments)
+    made = replace(made, exact=made.exact and short in known.keeps_shape)
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
+
+
+def _computed_with(short: str, arguments: Arguments) -> Arguments:
+    """The arguments without one that takes a place and is not looked at."""
+    separate = arguments.keywords.get("use_separate_proj_weight") == Const(value=True)
+    if short != "multi_head_attention_forward" or not separate:
+        return arguments
+    kept = {name: value for name, value in arguments.keywords.items() if name != "in_proj_weight"}
+    return replace(arguments, positional=(*arguments.positional[:5], UNKNOWN, *arguments.positional[6:]), keywords=kept)
 
 
 def _python_number(it: Interpreter, node: ast.AST, short: str, given: list[Tensor], state: State) -> Value:
@@ -237,7 +255,7 @@ def call_method(
     if operator is None:
         return UNKNOWN
     if operator.returns in ("bool", "number"):
-        data = name in facts().data_dependent_value
+        data = name in facts().data_dependent_value and not is_exact(receiver)
         return Number(name, it.site(node, state), receiver.real and name == "item") if data else Static()
     if operator.device or name.startswith("new_"):
         use(it, arguments.all)
@@ -246,6 +264,7 @@ def call_method(
     made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
     made = replace(made, real=name in _REAL or (made.real and name in _STAYS_REAL))
     made = _sized(made, name, [receiver], _with(receiver, arguments))
+    made = replace(made, exact=made.exact and name in facts().keeps_shape)
     if name in ("view", "reshape"):
         made = replace(made, dims=_requested(receiver, arguments))
     if name in ("view", "squeeze", "flatten", "reshape"):
@@ -289,6 +308,7 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         fed=any(t.fed for t in given),
         dims=_made_dims(short, arguments),
         real="dtype" not in arguments.keywords and (short in _FILLED or _is_float(first)),
+        exact=short in _DATA and short != "Tensor" and first is not None and _is_known(first),
     )
     if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
         made = replace(first, kept="")

@@ -183,6 +183,7 @@ class Tensor(Value):
         home: Where the tensor lives that gave it its place: ``attribute NAME``, ``global NAME``, ``default NAME``, with
             ``inside`` before it for one in a container; empty where this call made it.
         real: Whether it surely holds floating-point numbers.
+        exact: Whether this call made it of a Python number, or of others such: a capture knows what it holds.
     """
 
     placement: Placement = "unknown"
@@ -196,6 +197,7 @@ class Tensor(Value):
     boolean: bool = False
     home: str = ""
     real: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +425,8 @@ NOTHING = Union(())
 
 def settled(value: Value, home: str, site: Site | None = None) -> Value:
     """The value as one that was made before the call: what gave a tensor its place is where it lives."""
+    if isinstance(value, Tensor) and value.exact:
+        value = replace(value, exact=False)
     if isinstance(value, Tensor) and value.placement in ("default", "literal"):
         if not home.startswith(INSIDE):
             return replace(value, home=home, site=site or value.site)
@@ -547,6 +551,7 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
         fed=left.fed and right.fed,
         boolean=left.boolean and right.boolean,
         real=left.real and right.real,
+        exact=left.exact and right.exact,
     )
 
 
@@ -582,6 +587,11 @@ def sizes(values: tuple[Value, ...]) -> list[Size]:
         elif isinstance(value, Sequence):
             found += sizes(value.items if value.items is not None else (value.element,))
     return found
+
+
+def is_exact(value: Value) -> bool:
+    """Whether the value is a tensor of which a capture knows what it holds."""
+    return isinstance(value, Tensor) and value.exact and not value.kept
 
 
 def is_tensor(value: Value) -> bool:

@@ -6,7 +6,8 @@ tensor for its truth value, and what asks for it behind the scenes: `bool()`, `s
 
 ## Why it matters
 While a model is captured, tensors have no values, so there is nothing to decide on: the capture fails. It fails for
-buffers and constants as well.
+buffers and constants as well, but for a tensor that the same call made of a Python number, which `torch.export` knows
+by default.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from exportlint.fixes.edits import Asserted, Selected, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked
-from exportlint.source.values import Const, Number, Static, Tensor, Value, options
+from exportlint.source.values import Const, Number, Static, Tensor, Value, is_exact, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,9 @@ def match(event: Asked) -> Iterator[Match]:
     if not compared and not _is_tensor(event.value):
         return
     what = "the content of tensors" if compared else "a tensor"
-    if event.by == "assert":
+    if is_exact(event.value):
+        yield Match(event.site, f"`{event.site.text}` is asked for its truth, and it is a tensor", "constant")
+    elif event.by == "assert":
         yield Match(
             event.site, f"assert asks `{event.site.text}` for its truth, and it is {what}", "assert",
             "Use torch._check, torch._assert_async or an assertion on shapes.",
@@ -83,6 +86,14 @@ RULE = Rule(
             bad=example("""
                 def forward(self, x):
                     return x * bool(x.sum() > 0)
+            """),
+        ),
+        "constant": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example("""
+                def forward(self, x):
+                    limit = torch.tensor(3.0)
+                    return x * 2 if limit * 2 > 5 else x
             """),
         ),
         "assert": Variant(

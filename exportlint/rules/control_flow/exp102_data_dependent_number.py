@@ -383,6 +383,25 @@ RULE = Rule(
         ),
         Near(
             variant="conversion",
+            bad=example(
+                """
+                def forward(self, x, n):
+                    three = torch.tensor(3.0)
+                    return x * int(n.ceil())
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(2.5)",
+            ),
+            good=example(
+                """
+                def forward(self, x, n):
+                    three = torch.tensor(3.0)
+                    return x * int(three.ceil())
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(2.5)",
+            ),
+        ),
+        Near(
+            variant="conversion",
             bad=example("""
                 def forward(self, x):
                     return x * max(1.0, x.mean().item())

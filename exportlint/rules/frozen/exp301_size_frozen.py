@@ -12,12 +12,14 @@ size becomes a constant. A comparison that all sizes from 2 on answer alike is n
 unless it asks for equality with what the constructor fixes (`height != self.image_size`): then one size is left.
 
 Which dimensions vary is taken from the project's model cases (a second example of another size, or dynamic shapes);
-without one, only spellings that pin any dimension are reported.
+without one, only spellings that pin any dimension are reported, of no dimension that the code says holds features
+(`num_channels != self.num_channels`).
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, fix
@@ -45,14 +47,21 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from exportlint.fixes.edits import Fix
+    from exportlint.source.sites import Site
 
 _SYMBOLIC = ("math.ceil", "math.floor", "math.prod", "math.trunc")
 _PIECES = ("torch.split", "torch.unbind", ".split", ".unbind")
 _FILLED = ("zeros", "ones", "empty", "full", "arange")
 _RESHAPES = (".view", ".reshape", "torch.reshape")
+
+
+# What the dimensions are called that a model's parameters fix.
+_FEATURES = re.compile(
+    r"\b(?:\w+_)?(?:channels?|heads?|codebooks?|features?|(?:head|hidden|state|embed|embedding|model)_?(?:dim|size)|d_model)\b(?![.(\[])"
+)
 
 
 def match(event: Event) -> Iterator[Match]:
@@ -111,6 +120,8 @@ def _is_plain(node: ast.expr) -> bool:
 def _iterated(event: Iterated) -> Iterator[Match]:
     value = event.value
     if isinstance(value, Sequence) and value.kind == "range" and _varying(value.dim):
+        if _counts_features(event.site, sizes((value.dim,))):
+            return
         yield Match(event.site, f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`")
     elif isinstance(value, Tensor) and event.by != "unpacking" and not value.counted:
         known = value.dims is not None and bool(value.dims)
@@ -139,6 +150,11 @@ def _called(event: Called) -> Iterator[Match]:
         both = len(dims) == 3 and all(isinstance(d, Size) and d.dynamic is True for d in dims[:2])
         text = f"`{event.site.text}` unrolls its time dimension" if both else f"`{event.site.text}` is not compiled"
         yield Match(event.site, text, "recurrent" if both else "recurrent module")
+
+
+def _counts_features(site: Site, found: Iterable[Size]) -> bool:
+    """Whether the code calls a size one of features, and no model case says that it varies."""
+    return _FEATURES.search(site.text) is not None and all(size.dynamic is None for size in found)
 
 
 def _varying_any(values: tuple[Value, ...]) -> bool:
@@ -182,7 +198,7 @@ def _asked(event: Asked) -> Iterator[Match]:
     if isinstance(size, Size) and size.dynamic is True and size.example in (0, 1):
         text = f"`{event.text}` is decided by a dimension that is {size.example} in the example"
         yield Match(event.site, text, "example of one")
-    elif isinstance(value, Truth) and value.equality and _is_configured(value, event.validates):
+    elif isinstance(value, Truth) and value.equality and _is_configured(value, event):
         text = f"`{event.text}` holds for one size, so the dimension is a constant after an export with that size"
         yield Match(event.site, text, "configured", "Leave the dimension static, or compute what depends on its size.")
     elif not event.validates and example_decides(value):
@@ -190,15 +206,17 @@ def _asked(event: Asked) -> Iterator[Match]:
         yield Match(event.site, text)
 
 
-def _is_configured(value: Truth, validates: bool) -> bool:
+def _is_configured(value: Truth, event: Asked) -> bool:
     """Whether a dimension that varies is compared with what the constructor fixes: a setting, a parameter's size."""
     size, other = value.of, value.against
+    if isinstance(size, Size) and _counts_features(event.site, (size,)):
+        return False
     if not isinstance(size, Size) or not size.varies or (size.dynamic is None and size.rank is None and size.dim == 1):
         return False  # of an image, dimension 1 holds the channels
     if isinstance(other, Size):
         return other.dynamic is False
     if isinstance(other, Const):
-        return validates and isinstance(other.value, int) and other.value > 1
+        return event.validates and isinstance(other.value, int) and other.value > 1
     return is_setting(other)
 
 

@@ -1,0 +1,111 @@
+"""What is known of tensors: those of which a capture knows the content, and arguments that nothing is computed with."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exportlint.source.engine import Options, lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NET = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.size = dim
+        self.limit = torch.tensor(3.0)
+        self.scale = torch.tensor(3.0, device=dim)
+
+    def forward(self, x: torch.Tensor):
+"""
+
+
+def codes(tmp_path: Path, body: str) -> list[str]:
+    """The rules that hold in a forward with these statements."""
+    file = tmp_path / "net.py"
+    file.write_text(NET + textwrap.indent(textwrap.dedent(body), " " * 8), encoding="utf-8")
+    return [p.rule.code for p in lint([file], Options())]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "int(torch.tensor(0.25))",
+        "int(-torch.log2(torch.tensor(0.25)).item())",
+        "2 ** float(torch.tensor(0.3).log2().round())",
+        "float(torch.tensor(2.0) * 3 + 1)",
+        "int(torch.tensor(float(3)).ceil())",
+        "float(torch.tensor(float(self.size) / 8.0).log2())",
+    ],
+)
+def test_a_tensor_made_of_a_python_number_is_known(tmp_path: Path, number: str) -> None:
+    assert codes(tmp_path, f"n = {number}\nif n > 2:\n    return x * 2\nreturn x") == []
+    assert codes(tmp_path, f"return x * {number}") == []
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "int(torch.tensor(2.0) * x.sum())",
+        "int(torch.tensor([1.0, 2.0]).sum())",
+        "int(torch.zeros(()).add(1))",
+        "int(self.limit)",
+        "int(self.scale.ceil())",
+        "int(torch.tensor(2.0) + self.limit)",
+    ],
+)
+def test_other_tensors_are_not(tmp_path: Path, number: str) -> None:
+    assert codes(tmp_path, f"return x * {number}") == ["EXP102"]
+
+
+@pytest.mark.parametrize(("separate", "found"), [("True", []), ("False", ["EXP202"])])
+def test_a_place_holder_of_attention_meets_nothing(tmp_path: Path, separate: str, found: list[str]) -> None:
+    call = f"F.multi_head_attention_forward(x, x, x, 4, 2, torch.empty([0]), use_separate_proj_weight={separate})"
+    assert codes(tmp_path, f"return {call}") == found
+
+
+@pytest.mark.parametrize(("kind", "found"), [("type", []), ("tuple", ["EXP101"])])
+def test_a_predicate_or_a_class(tmp_path: Path, kind: str, found: list[str]) -> None:
+    body = f"""
+    def plain(value):
+        return isinstance(value, int)
+
+    for check in (plain, torch.Tensor):
+        if isinstance(x, check) if isinstance(check, {kind}) else check(x):
+            return x * 2
+    return -x
+    """
+    assert codes(tmp_path, body) == found
+
+
+@pytest.mark.parametrize(
+    ("dim", "test", "found"),
+    [
+        (2, "size != self.num_channels", []),
+        (3, "self.head_dim != size", []),
+        (2, "size != self.max_length", ["EXP301"]),
+        (2, "size != self.channels.height", ["EXP301"]),
+    ],
+)
+def test_a_size_that_the_code_calls_one_of_features_is_not_said_to_vary(
+    tmp_path: Path, dim: int, test: str, found: list[str]
+) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, given):\n"
+        "        super().__init__()\n        self.num_channels = self.head_dim = self.max_length = given.size\n"
+        "        self.channels = given\n\n"
+        "    def forward(self, x: torch.Tensor):\n        sizes = a, b, c, d = x.shape\n"
+        f"        size = sizes[{dim}]\n        if {test}:\n            raise ValueError(size)\n        return x\n",
+        encoding="utf-8",
+    )
+    assert [p.rule.code for p in lint([file], Options())] == found
