@@ -84,7 +84,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     _tell_what_runs_show(settings)
     data = _standard_input() if STDIN in paths and files else None
     checked, excerpts = _linted(paths, files, settings, given, data)
-    found, shown = _asked_for(checked, excerpts, settings, given)
+    found, shown = _asked_for(checked, excerpts, settings, given, tells=asked is None or not asked.reports)
     if asked is not None:
         chosen = set(map(id, shown))
         hidden = [p for p in checked.predictions if id(p) not in chosen]
@@ -111,12 +111,17 @@ def _standard_input() -> bytes:
 
 
 def _asked_for(
-    checked: Checked, excerpts: Excerpts, settings: Resolver, given: dict[str, Any]
+    checked: Checked, excerpts: Excerpts, settings: Resolver, given: dict[str, Any], *, tells: bool = True
 ) -> tuple[list[Prediction], list[Prediction]]:
-    """The findings that are new in the sense of the options, and those of them that are shown."""
+    """The findings that are new in the sense of the options, and those of them that are shown.
+
+    What became of known findings is told, unless a further look follows.
+    """
     found = list(checked.predictions)
     if given["baseline"] is not None:  # before lines are asked for: what is on others is known, and not gone
-        found = _new_to_baseline(found, checked, excerpts, settings, given)
+        found, words = _new_to_baseline(found, checked, excerpts, settings, given)
+        if tells:
+            click.echo(words, err=True)
     if given["diff_base"] is not None:
         found = _new_lines(found, given["diff_base"])
     return found, [p for p in found if not _is_hidden(p, settings)]
@@ -204,8 +209,8 @@ def _new_lines(found: list[Prediction], revision: str) -> list[Prediction]:
 
 def _new_to_baseline(
     found: list[Prediction], checked: Checked, excerpts: Excerpts, settings: Resolver, given: dict[str, Any]
-) -> list[Prediction]:
-    """The findings that the baseline does not know; what became of the others is told, and written where asked."""
+) -> tuple[list[Prediction], str]:
+    """The findings that the baseline does not know, and what became of the others, which is written where asked."""
     from exportlint.linting.baseline import Baseline, read
     from exportlint.text import counted
 
@@ -219,8 +224,7 @@ def _new_to_baseline(
         made = Baseline(file)
         made.add(matters, excerpts, settings)
         made.write()
-        click.echo(f"baseline: {counted(made.known.total(), 'finding')} written to {file}", err=True)
-        return unasked
+        return unasked, f"baseline: {counted(made.known.total(), 'finding')} written to {file}"
     known = read(file)
     beside = known.compared([*matters, *unasked], checked, excerpts, settings)
     if update and beside.gone:
@@ -229,8 +233,7 @@ def _new_to_baseline(
     more = "" if update or not beside.gone else " (take them out with --update-baseline)"
     if beside.unsought:
         more += f"; {beside.unsought} left as it is, since these settings do not look for it"
-    click.echo(f"baseline: {counted(beside.there, 'known finding')}, {beside.gone.total()} gone{more}", err=True)
-    return beside.new
+    return beside.new, f"baseline: {counted(beside.there, 'known finding')}, {beside.gone.total()} gone{more}"
 
 
 def _print(

@@ -189,7 +189,8 @@ def _entry(held: Any) -> tuple[Key, int]:
 
 def _sights(held: Any) -> list[tuple[str, Sight]]:
     said = {name: value for name, value in held.items() if name != "files"}
-    if not all(isinstance(said.get(name, []), list) for name in WIDENING):
-        raise ValueError(held)
+    for name in WIDENING:
+        if not isinstance(said.get(name, []), list) or not all(isinstance(each, str) for each in said.get(name, [])):
+            raise ValueError(held)
     sight = Sight(said)
     return [(str(name), sight) for name in held["files"]]

@@ -91,6 +91,9 @@ def test_paths_are_relative_to_the_baseline(run, tmp_path: Path, monkeypatch: py
             '{"version": 1, "findings": [{"file": 1, "code": "", "line": "", "count": 1}]}',
             "known.json holds no baseline",
         ),
+        ('{"version": 1, "findings": [], "settings": 1}', "known.json holds no baseline"),
+        ('{"version": 1, "findings": [], "settings": [1]}', "known.json holds no baseline"),
+        ('{"version": 1, "findings": [], "settings": [{"modes": [{}], "files": []}]}', "known.json holds no baseline"),
         ('{"version": 9}', "known.json: a baseline of version 9; this is version 1"),
         (None, "known.json: no such file; --update-baseline makes it"),
     ],
@@ -187,6 +190,12 @@ def test_advice_that_is_known_and_hidden_is_not_gone(run, tmp_path: Path) -> Non
     hidden = run("--update-baseline")
     assert (hidden.stdout, hidden.stderr) == ("1 file checked, no findings\n", "baseline: 1 known finding, 0 gone\n")
     assert known(tmp_path) == {"a.py": 1}
+
+
+def test_what_became_of_known_findings_is_told_once(run) -> None:
+    run("--update-baseline", a=ONE)
+    mended = run("--fix", b=example("def forward(self, x):\n    return x + torch.arange(4)"))
+    assert mended.stderr.splitlines() == ["1 finding fixed in 1 file", "baseline: 1 known finding, 0 gone"]
 
 
 def test_a_baseline_without_settings_is_read(run, tmp_path: Path) -> None:
