@@ -85,6 +85,7 @@ class Observation:
         self.limit = limit
         self.where = ""
         self.left_out: dict[str, int] = {}
+        self.unmet = list(dict.fromkeys(classes))  # names of which no module was called
         self._cases: dict[Any, Observed] = {}
         self._of_class: dict[type, int] = {}
         self._configurations: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -184,7 +185,9 @@ class Observation:
         cls = type(module)
         full = f"{cls.__module__}.{cls.__qualname__}"
         if self.classes:
-            return any(fnmatch.fnmatchcase(full, n) or fnmatch.fnmatchcase(cls.__qualname__, n) for n in self.classes)
+            met = [n for n in self.classes if fnmatch.fnmatchcase(full, n) or fnmatch.fnmatchcase(cls.__qualname__, n)]
+            self.unmet = [name for name in self.unmet if name not in met]
+            return bool(met)
         return cls.__module__.partition(".")[0] != "torch"
 
     def _configuration(self, module: Any) -> Any:

@@ -71,7 +71,8 @@ class Observer:
                 output[WORKER_CASES] = wire.plain(found)
             else:
                 self._report(session, found)
-        self._tell_unmet()
+        if not session.config.option.collectonly:
+            self._tell_unmet()
         return done
 
     def _tell_unmet(self) -> None:

@@ -116,7 +116,7 @@ class Summary:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Show what was found out."""
-        if not (self.cases or self.unmatched or self.trouble or self.written):
+        if not (self.cases or self.notes or self.unmatched or self.trouble or self.written):
             return
         terminalreporter.section("export readiness")
         if self.cases:

@@ -119,3 +119,11 @@ def test_only_the_classes_that_are_named_also_with_workers(tmp_path):
         "test_gate": "passed",
         "Gate[capture]": "failed",
     }
+
+
+def test_a_name_that_no_call_met_is_told(tmp_path):
+    arguments = ("--export-observe=Lin*,nets.Gone", "--export-checks=capture", "-k", "torchs_own or sizes")
+    done = run(tmp_path, TESTS, *arguments)
+    assert "--export-observe: no test called a module 'nets.Gone'" in done.out
+    assert "'Lin*'" not in done.out
+    assert done.status == pytest.ExitCode.OK
