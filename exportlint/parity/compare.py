@@ -121,11 +121,13 @@ class _Judge:
 
         wide = torch.complex128 if a.is_complex() else torch.float64
         x, y = a.to(wide), b.to(wide)
-        if not torch.equal(x.isnan(), y.isnan()):
-            return self.difference(where, "NaN in other places than in eager")
         infinite = x.isinf() | y.isinf()
-        if bool(((x != y) & infinite).any()):
-            return self.difference(where, "infinities in other places than in eager")
+        for name, wrong in (("NaN", x.isnan() != y.isnan()), ("infinities", (x != y) & infinite)):
+            if bool(wrong.any()):
+                index, number = _index(wrong.flatten().int().argmax(), a.shape), int(wrong.sum())
+                values = f"{number} of {a.numel()} values, first at {list(index)}"
+                words = f"{values}: {_at(a, index)} in eager, {_at(b, index)}"
+                return self.difference(where, f"{name} in other places than in eager, {words}", math.inf, index)
         finite = ~(infinite | x.isnan())
         excess = self._excess(where, a, b, (x, y), finite, alone=alone)
         if excess is None:

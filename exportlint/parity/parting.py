@@ -7,6 +7,7 @@ left out, added or moved does not matter.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ class Parting:
         node: Name of the first node that differs.
         operator: What it computes.
         place: Its line in the source.
+        left_out: Whether the program does not compute what eager computes behind that node, inside the module.
     """
 
     module: str
@@ -48,11 +50,13 @@ class Parting:
     node: str
     operator: str
     place: Place | None
+    left_out: bool = False
 
     def __str__(self) -> str:
         where = f"in {self.module} ({self.kind})" if self.module else f"in {self.kind} itself"
         line = f" at {places.display_path(self.place.file)}:{self.place.line}" if self.place is not None else ""
-        return f"they part {where}, first at the node {self.node} ({self.operator}){line}"
+        what = "whose result the program lacks, after the node" if self.left_out else "first at the node"
+        return f"they part {where}, {what} {self.node} ({self.operator}){line}"
 
 
 class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -61,11 +65,13 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values: set[Print] = set()
+        self.used: set[Print] = set()
         self.results: list[tuple[str, list[Print]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self.values.update(prints((args, kwargs, result)))
+        result, taken = func(*args, **(kwargs or {})), prints((args, kwargs))
+        self.used.update(taken)
+        self.values.update(taken, prints(result))
         return result
 
     def watch(self, model: nn.Module, call: Callable[[], Any]) -> None:
@@ -77,7 +83,7 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         handles = [module.register_forward_hook(hook(path)) for path, module in model.named_modules()]
         try:
             with self:
-                call()
+                self.used.update(prints(call()))
         finally:
             for handle in handles:
                 handle.remove()
@@ -92,6 +98,8 @@ class _Program(torch.fx.Interpreter):
         self.values: set[Print] = set()
         self.strange: set[torch.fx.Node] = set()
         self.parted: list[torch.fx.Node] = []
+        self.sources: set[torch.fx.Node] = set()
+        self.fed: list[torch.fx.Node] = []  # by such sources and by nothing else that is strange
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
@@ -99,10 +107,13 @@ class _Program(torch.fx.Interpreter):
         self.values.update(found)
         if n.op == "call_function" and not self.known.issuperset(found):
             self.strange.add(n)
-            # What is made from nothing, such as a mask that eager does without, says nothing about what follows.
-            tensors = [node for node in n.all_input_nodes if prints(self.env.get(node))]
-            if tensors and self.strange.isdisjoint(tensors):
+            tensors = {node for node in n.all_input_nodes if prints(self.env.get(node))}
+            if not tensors:  # such as a mask that eager does without, which says nothing about what follows
+                self.sources.add(n)
+            elif self.strange.isdisjoint(tensors):
                 self.parted.append(n)
+            elif self.strange & tensors <= self.sources:
+                self.fed.append(n)
         return result
 
 
@@ -129,15 +140,21 @@ def parting(model: nn.Module, call: Callable[[], Any], program: ExportedProgram,
 
 
 def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
-    if not runner.parted:
-        return None
-    kept = {path for node in runner.module.graph.nodes for path in _paths(node)}  # type: ignore[union-attr]
+    parted = runner.parted or runner.fed
+    nodes: list[torch.fx.Node] = list(runner.module.graph.nodes)  # type: ignore[union-attr, arg-type]
+    kept = {path for node in nodes for path in _paths(node)}
     for path, found in eager.results:
-        if path in kept and not runner.values.issuperset(found):
-            inside = [node for node in runner.parted if path in _paths(node)]
-            if inside:
-                return _of_node(model, inside[0], path)
-    return _of_node(model, runner.parted[0], next(iter(reversed(_paths(runner.parted[0]))), ""))
+        missing = set(found) - runner.values
+        if path not in kept or not missing:
+            continue
+        inside = [node for node in parted if path in _paths(node)]
+        if inside:
+            return _of_node(model, inside[0], path)
+        known = [node for node in nodes if path in _paths(node)]
+        # All that is computed inside is right, so something is not computed. What nobody uses need not be.
+        if path and missing & eager.used and runner.strange.isdisjoint(known):
+            return dataclasses.replace(_of_node(model, known[-1], path), left_out=True)
+    return _of_node(model, parted[0], next(iter(reversed(_paths(parted[0]))), "")) if parted else None
 
 
 def _of_node(model: nn.Module, node: torch.fx.Node, path: str) -> Parting:

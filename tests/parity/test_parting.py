@@ -29,6 +29,7 @@ class Net(nn.Module):
         for block in self.blocks:
             x = block(x)
         x = x.masked_fill(mask, -1e4)  # the line
+        x = x * torch.full((8,), 2.0)  # scaled
         return self.head(x), x[:, 1:]
 
 
@@ -72,6 +73,17 @@ def other_start(graph):
 def no_residual(graph):
     node = nodes(graph, aten.add.Tensor)[0]
     node.replace_all_uses_with(node.args[1])
+    graph.erase_node(node)
+
+
+def no_relu(graph):
+    node = nodes(graph, aten.relu.default)[0]
+    node.replace_all_uses_with(node.args[0])
+
+
+def other_constant(graph):
+    node = nodes(graph, aten.full.default)[0]
+    node.args = (node.args[0], 0.25)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +92,9 @@ def no_residual(graph):
         (other_eps, "blocks.1.norm", "LayerNorm", "aten.layer_norm.default", "self.up(self.norm(x))"),
         (other_fill, "", "Net", "aten.masked_fill.Scalar", "# the line"),
         (other_start, "", "Net", "aten.slice.Tensor", "return self.head(x), x[:, 1:]"),
-        (no_residual, "blocks.1.norm", "LayerNorm", "aten.layer_norm.default", "self.up(self.norm(x))"),
+        (no_residual, "blocks.0", "Block", "aten.relu.default", "return x + torch.relu"),
+        (no_relu, "blocks.0", "Block", "aten.add.Tensor", "return x + torch.relu"),
+        (other_constant, "", "Net", "aten.mul.Tensor", "# scaled"),
     ],
 )
 def test_module_and_node(edit, module, kind, operator, line):
@@ -111,3 +125,34 @@ def test_fingerprints():
         torch.ones(0),
     ):
         assert fingerprint(t) == fingerprint(t.clone())
+
+
+class Leaves(nn.Module):
+    """Does not add anything where it is captured."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.linear(x)
+        unused = self.linear(x + 3)  # what nobody uses is no loss
+        return h if torch.compiler.is_exporting() else h + 1, unused
+
+
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = Leaves(), Leaves(), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.last(self.second(self.first(x)[0])[0])
+
+
+def test_a_module_that_leaves_something_out_is_named():
+    torch.manual_seed(0)
+    model, x = Chain(), torch.randn(2, 8)
+    found = parting(model, lambda: model(x), torch.export.export(model, (x,)), [x])
+    assert found is not None
+    assert (found.module, found.kind, found.left_out) == ("first", "Leaves", True)
+    assert "whose result the program lacks, after the node linear" in str(found)
