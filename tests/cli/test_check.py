@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -147,8 +148,7 @@ def test_advice_that_is_selected_by_name_is_shown(run) -> None:
 def test_the_help_says_the_default_mode_and_what_compile_means() -> None:
     text = " ".join(CliRunner().invoke(check, ["--help"]).output.split())
     assert "compile: torch.compile(fullgraph=True). [default: export]" in text
-    assert "not stable yet" in text
-    assert all(r.stage == "stable" for r in catalogue().values())
+    assert "Turn on rules that are not stable yet." in text
 
 
 def test_a_syntax_error_is_a_finding_of_one_line(tmp_path: Path) -> None:
@@ -225,12 +225,23 @@ def test_settings_have_options(run) -> None:
 
 
 def test_a_rule_that_source_does_not_show_is_told(run) -> None:
-    result = run(CLEAN, "--select", "EXP002,EXP1,saving")
+    result = run(CLEAN, "--select", "EXP002,EXP1,EXP00,not-captured")
     assert result.exit_code == 0
     assert result.stderr == (
         "EXP002 is seen where a model is run (exportlint report, pytest), not in source\n"
-        "saving is seen where a model is run (exportlint report, pytest), not in source\n"
+        "not-captured is seen where a model is run (exportlint report, pytest), not in source\n"
     )
+
+
+def test_a_rule_that_is_off_since_it_is_not_stable_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    early = {**catalogue(), "EXP101": dataclasses.replace(catalogue()["EXP101"], stage="preview")}
+    monkeypatch.setattr("exportlint.rules.catalogue", lambda: early)
+    result = run(CLEAN, "--select", "branch-on-tensor,EXP1")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "branch-on-tensor is not stable yet and off; --preview turns it on\n",
+    )
+    assert run(CLEAN, "--select", "branch-on-tensor", "--preview").stderr == ""
 
 
 @pytest.mark.parametrize(
