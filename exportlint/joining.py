@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import CheckResult, Finding
 from exportlint.rules import catalogue
+from exportlint.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,7 +152,7 @@ def _marked(check: CheckResult, hit: set[int]) -> CheckResult:
 
 def _lint_result(predictions: list[Finding], exercised: Exercised) -> CheckResult:
     counting = [finding for finding in predictions if finding.counts]
-    reason = counting[0].message if counting else f"{len(exercised.lines)} files"
+    reason = counting[0].message if counting else counted(len(exercised.lines), "file")
     return CheckResult(
         name=NAME, outcome="failed" if counting else "passed", reason=reason, findings=tuple(predictions)
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from exportlint import zoo
 from exportlint.checks import inference, variants
@@ -53,8 +55,7 @@ def cases_of(target: str, asked: tuple[str, ...] = ()) -> list[ModelCase]:
             )
         return _unique(cases, source)
     chosen = [case for case in cases if name in (case.name, variants.without(case.name, asked))]
-    if not chosen:
-        chosen = _expanded(_named(module, name), asked)
+    chosen = chosen or _expanded(_named(module, name), asked) or _like(module, cases, name, asked)
     if not chosen:
         known = ", ".join(case.name for case in cases) or "none"
         raise TargetError(f"{source} holds no model case {name!r}; it has: {known}")
@@ -130,6 +131,37 @@ def _named(module: ModuleType, name: str) -> list[ModelCase]:
     value = getattr(module, name, None)
     found = list(_cases_in(value, module)) if value is not None else []
     return found or ([inference.case_of(value, name)] if callable(value) else [])
+
+
+def _like(module: ModuleType, cases: list[ModelCase], pattern: str, asked: tuple[str, ...]) -> list[ModelCase]:
+    """The cases whose names match a pattern with wildcards, and those of factories that nobody wrote a case for."""
+    values = vars(module).items()
+    named = {id(c) for key, value in values if fnmatchcase(key, pattern) for c in _cases_in(value, module)}
+    held = _expanded([case for case in declared(module) if id(case) in named], asked)
+    written = [c for c in cases if fnmatchcase(c.name, pattern)]
+    known = {case.name for case in written}
+    written += [case for case in held if case.name not in known]
+    plain = [key for key, value in values if fnmatchcase(key, pattern) and _is_factory(value, key, module)]
+    return written + _expanded([inference.case_of(getattr(module, key), key) for key in plain], asked)
+
+
+def _is_factory(value: Any, name: str, module: ModuleType) -> bool:
+    """Whether something that a module defines may be called for a model, by its parameters and annotations."""
+    from torch import nn
+
+    if not inspect.isroutine(value) and not inspect.isclass(value):
+        return False
+    if name.startswith("_") or value.__module__ != module.__name__ or CASES_ATTRIBUTE in vars(value):
+        return False
+    if inspect.isclass(value) and not issubclass(value, nn.Module):
+        return False
+    try:
+        parameters = inspect.signature(value).parameters.values()
+        returned = value if inspect.isclass(value) else get_type_hints(value).get("return", nn.Module)
+    except Exception:  # annotations that cannot be resolved say nothing
+        return False
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return not needed and (returned is Any or (inspect.isclass(returned) and issubclass(returned, nn.Module)))
 
 
 def _import(source: str) -> ModuleType:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
+import glob
 import importlib.util
 import re
 from pathlib import Path
 
 from exportlint import zoo
+from exportlint.text import counted
 
+WILD = "*?["
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 HINT = re.compile(rb"\bModelCase\b|\bexport_case\b|^(?:def build\b|build *=)", re.MULTILINE)
 
@@ -22,6 +26,8 @@ def expand(target: str) -> list[str]:
 
     A folder stands for its files, and those of its subfolders, that hold model cases by the look of their text. The
     models that ``hf:NAME`` and the like stand for are listed in a worker, since their library has to be imported.
+    Wildcards of a path stand for the files that hold model cases or, before ``:name``, something of that name; those
+    of a name are for a worker, too.
 
     Raises:
         MissingTargetError: When there is no such file or module, or no model case in the folder.
@@ -36,22 +42,60 @@ def expand(target: str) -> list[str]:
         return [target]
     path = Path(target)
     if path.is_dir():
-        files = [str(file) for file in _python_files(path) if _may_hold_cases(file)]
-        if not files:
-            raise MissingTargetError(
-                f"{target} holds no model case: no ModelCase, no @export_case, no build() with inputs()"
-            )
-        return files
+        return _in_folder(path, target)
     source = target.rpartition(":")[0] or target
     if path.is_file() or Path(source).is_file():
         if not (target if path.is_file() else source).endswith(".py"):
             raise MissingTargetError(f"{target} is no Python file")
         return [target]
+    if any(mark in source for mark in WILD):
+        return _matching(target)
     if "/" in source or source.endswith(".py"):
         raise MissingTargetError(f"{target} does not exist")
     if not all(part.isidentifier() for part in source.split(".")) or not _module_exists(source):
         raise MissingTargetError(f"{target} is neither a file, a folder nor a module that can be found")
     return [target]
+
+
+def _in_folder(folder: Path, target: str) -> list[str]:
+    files = [str(file) for file in _python_files(folder) if _may_hold_cases(file)]
+    if not files:
+        raise MissingTargetError(
+            f"{target} holds no model case: no ModelCase, no @export_case, no build() with inputs()"
+        )
+    return files
+
+
+def _matching(target: str) -> list[str]:
+    """The files that a path with wildcards stands for, each with the name after it."""
+    pattern, _, name = target.rpartition(":") if not target.endswith(".py") else (target, "", "")
+    pattern, name = (pattern, name) if pattern else (target, "")
+    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 - Path.glob takes no absolute pattern
+    files = [file for m in matches for file in (_python_files(m) if m.is_dir() else [m] * (m.suffix == ".py"))]
+    if not files:
+        raise MissingTargetError(f"{target} matches no Python file")
+    wanted = [file for file in dict.fromkeys(files) if (_defines(file, name) if name else _may_hold_cases(file))]
+    if not wanted:
+        what = f"something called {name}" if name else "a model case"
+        raise MissingTargetError(f"{target} matches {counted(len(files), 'file')}, of which none holds {what}")
+    return [f"{file}:{name}" if name else str(file) for file in wanted]
+
+
+def _defines(file: Path, name: str) -> bool:
+    """Whether the file defines something at its top that is called so; the name may hold wildcards."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return True  # the import will say what is wrong with it
+    return any(fnmatch.fnmatchcase(found, name) for found in _names(tree))
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """What a module defines at its top."""
+    names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return names | {
+        t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)
+    }
 
 
 def _module_exists(name: str) -> bool:
@@ -89,12 +133,8 @@ def _may_hold_cases(file: Path) -> bool:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True  # the import will say what is wrong with it
-    names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    assigned = {
-        t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)
-    }
     imports = {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
     uses = {"ModelCase", "export_case"} & imports or any(
         isinstance(node, ast.Attribute) and node.attr in ("ModelCase", "export_case") for node in ast.walk(tree)
     )
-    return bool(uses) or {"build", "inputs"} <= names | assigned
+    return bool(uses) or {"build", "inputs"} <= _names(tree)

@@ -56,4 +56,4 @@ def size_of(network: Any) -> tuple[int, int, int]:
 
 def about(name: str) -> str:
     """How model and example were made."""
-    return f"random weights; input from the model's default_cfg: {tuple(example(name)[0].shape)}"
+    return f"random weights; inputs inferred from the model's default_cfg: {tuple(example(name)[0].shape)}"

@@ -63,7 +63,7 @@ def about(name: str) -> str:
         f"a list of {len(x)} images {tuple(x[0].shape)}" if isinstance(x, list) else str(tuple(x.shape))
         for x in example(name)
     )
-    return f"random weights; inputs by the kind of the model: {shapes}"
+    return f"random weights; inputs inferred from the kind of the model: {shapes}"
 
 
 def _kind(name: str) -> str:

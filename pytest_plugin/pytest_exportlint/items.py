@@ -12,6 +12,7 @@ import pytest
 from exportlint.findings import CHECKS, RED, CaseResult
 from pytest_exportlint import options, repeating, session
 from pytest_exportlint.ledger import MODELS
+from pytest_exportlint.node_ids import heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ class ExportItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path | str, int | None, str]:
         """Where the factory is."""
-        return self.path, _line_of(self._factory), self.name
+        return self.path, _line_of(self._factory), heading(self.name)
 
 
 def _line_of(factory: Any) -> int | None:
@@ -88,7 +89,7 @@ def settle(item: pytest.Item, shared: session.SharedCase, label: str) -> None:
     if remarks:
         item.add_report_section("call", "exportlint", remarks)
     if check.red:
-        text = messages.failure(result, stack=item.config.get_verbosity() >= 2)
+        text = messages.failure(result, stack=item.config.get_verbosity() >= 2, made=shared.made())
         raise ExportFailedError(f"{text}\n\nrepeat: {repeating.of_item(item, shared.id, label)}")
     _end(check)
 

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 MOST_LINES = 6  # of a statement that is shown
 EVIDENCE_LINES = 6
 PLACES = 3
+INFERRED = "inputs inferred"  # which the notes of cases say that nobody wrote
 
 
-def failure(result: CaseResult, *, stack: bool = False) -> str:
+def failure(result: CaseResult, *, stack: bool = False, made: str | None = None) -> str:
     """The text of a failure: a headline, then a block for each finding and for each red check without one.
 
     Args:
         result: The case.
         stack: Whether to show where the check failed, in torch's own words.
+        made: How the inputs were made, where nobody wrote them down.
     """
     red = [check for check in result.checks if check.red]
     entries = _entries(result)
@@ -39,7 +41,15 @@ def failure(result: CaseResult, *, stack: bool = False) -> str:
         blocks += ["\n".join(lines)] * bool(lines)
         if stack and check.stack:
             blocks.append(f"{check.name}, in torch's own words:\n{check.stack}")
+    told = {note for check in red for note in check.notes}
+    if made is not None and made not in told:
+        blocks.append(one_line(visible(made)))
     return "\n\n".join(blocks)
+
+
+def how_made(checks: Iterable[CheckResult]) -> str | None:
+    """What the checks note of inputs that nobody wrote down."""
+    return next((note for check in checks for note in check.notes if INFERRED in note), None)
 
 
 def remarks(result: CaseResult, notes: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from exportlint.findings import RED, CaseResult, CheckResult
 from pytest_exportlint import options, session
 from pytest_exportlint.expectations import label_of, reasons
 from pytest_exportlint.ledger import LEDGER, OBSERVED
+from pytest_exportlint.node_ids import heading
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -131,7 +132,7 @@ class Observer:
     def _report_check(self, case: CaseResult, check: CheckResult, nodeid: str) -> None:
         from pytest_exportlint import wire
 
-        location = (NODE, None, nodeid.partition("::")[2])
+        location = (NODE, None, heading(nodeid.partition("::")[2]))
         hook = self.config.hook
         hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
         for when in ("setup", "call", "teardown"):

@@ -144,6 +144,12 @@ class SharedCase:
         marked = with_expectations(checks, {_check_of(name): reason for name, reason in expected.items()})
         return next(check for check in marked if check.name == LINT)
 
+    def made(self) -> str | None:
+        """How the inputs were made, where nobody wrote them down."""
+        from pytest_exportlint import messages
+
+        return messages.how_made(self._results.values())
+
     def _expectations(self, item: pytest.Item) -> dict[str, str]:
         """The reasons for which checks are expected to fail, by check.
 

@@ -162,6 +162,7 @@ def _table(readiness: Readiness, terminal: TerminalReporter) -> str:
 def _lines(readiness: Readiness) -> Iterator[str]:
     """The slowest checks, how many verdicts were kept, and what was not checked."""
     from exportlint.text import counted, one_line, visible
+    from pytest_exportlint import messages
 
     checks = [(case, check) for case in readiness.cases for check in case.checks]
     slow = sorted((pair for pair in checks if not pair[1].cached), key=lambda pair: -pair[1].seconds)[:SLOWEST]
@@ -169,6 +170,10 @@ def _lines(readiness: Readiness) -> Iterator[str]:
         yield "slowest: " + ", ".join(
             f"{one_line(visible(case.name), 60)} {check.name} {check.seconds:.1f} s" for case, check in slow
         )
+    for case in readiness.cases:
+        made = messages.how_made(case.checks)
+        if made is not None:
+            yield f"{one_line(visible(case.name), 60)}: {one_line(visible(made), 300)}"
     kept = sum(check.cached for _, check in checks)
     yield f"{counted(kept, 'verdict')} of {len(checks)} kept from an earlier run"
     yield from _unchecked(checks)

@@ -303,3 +303,62 @@ def test_a_file_with_a_foreign_encoding(tmp_path):
     (tmp_path / "broken.py").write_bytes(b"WORD = '\xff'\n" + BUILD.encode())
     with pytest.raises(TargetError, match="SyntaxError"):
         cases_of(str(tmp_path / "broken.py"))
+
+
+FACTORIES = """
+import torch
+from torch import nn
+from torch.nn import Linear as MadeElsewhere
+from exportlint import ModelCase, export_case
+
+X = (torch.ones(2, 3),)
+
+class MakesItself(nn.Linear):
+    def __init__(self):
+        super().__init__(3, 4)
+
+class MakesNothing:
+    pass
+
+class MakesOfSize(nn.Linear):
+    def __init__(self, size):
+        super().__init__(3, size)
+
+def make_any():
+    return nn.Linear(3, 2)
+
+def make_annotated() -> nn.Linear:
+    return nn.Linear(3, 2)
+
+def make_int() -> int:
+    return 3
+
+def make_of(size):
+    return nn.Linear(3, size)
+
+@export_case(X)
+def make_case():
+    return nn.Linear(3, 2)
+
+make_held = ModelCase(nn.Linear(3, 2), X, name="held")
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("make*", ["make_case", "held", "make_any", "make_annotated"]),
+        ("Makes*", ["MakesItself"]),
+        ("hel?", ["held"]),
+        ("make_[a]*", ["make_any", "make_annotated"]),
+    ],
+)
+def test_wildcards_of_names_stand_for_cases_and_for_factories_that_need_no_argument(tmp_path, pattern, found):
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    assert names(f"{tmp_path / 'factories.py'}:{pattern}") == found
+
+
+def test_a_name_with_wildcards_that_stands_for_nothing(tmp_path):
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    with pytest.raises(TargetError, match=r"holds no model case 'nothing\*'; it has: make_case, held$"):
+        cases_of(f"{tmp_path / 'factories.py'}:nothing*")

@@ -83,7 +83,7 @@ def test_targets_that_are_taken_as_they_are(tree, target):
         ("empty", "empty holds no model case: no ModelCase, no @export_case, no build() with inputs()"),
         ("no_such_module", "no_such_module is neither a file, a folder nor a module that can be found"),
         ("no_such.module:name", "is neither a file, a folder nor a module that can be found"),
-        ("what is this?", "is neither a file, a folder nor a module that can be found"),
+        ("what is this?", "what is this? matches no Python file"),
         ("", "'' is no target"),
         (" ", "' ' is no target"),
         (":", "is neither a file, a folder nor a module that can be found"),
@@ -96,3 +96,33 @@ def test_targets_that_name_nothing(tree, target, words):
         expand(target)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_wildcards_of_paths_stand_for_files_with_cases(tree):
+    tree({
+        "m/path_a.py": CONVENTION, "m/path_b.py": CONVENTION, "m/path_c.py": "x = 1\n", "m/other.py": CONVENTION,
+        "m/sub/path_d.py": CONVENTION, "m/path_e.txt": CONVENTION,
+    })  # fmt: skip
+    assert expand("m/path*.py") == ["m/path_a.py", "m/path_b.py"]
+    assert expand("m/path_?.py") == ["m/path_a.py", "m/path_b.py"]
+    assert expand("m/**/path*.py") == ["m/path_a.py", "m/path_b.py", "m/sub/path_d.py"]
+    assert expand("*/sub") == ["m/sub/path_d.py"]
+    assert expand("m/path*.py:build") == ["m/path_a.py:build", "m/path_b.py:build"]
+    assert expand("m/*.py:x") == ["m/path_c.py:x"]
+    tree({"m/odd[1].py": CONVENTION})
+    assert expand("m/odd[1].py") == ["m/odd[1].py"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("m/none*.py", "m/none*.py matches no Python file"),
+        ("m/a*.py", "m/a*.py matches 1 file, of which none holds a model case"),
+        ("m/a*.py:Net*", "m/a*.py:Net* matches 1 file, of which none holds something called Net*"),
+    ],
+)
+def test_wildcards_that_stand_for_nothing(tree, target, words):
+    tree({"m/a.py": "x = 1\n"})
+    with pytest.raises(MissingTargetError) as caught:
+        expand(target)
+    assert str(caught.value) == words
