@@ -290,6 +290,46 @@ KINDS = {
         model("return x * (time.time_ns() % 1000)  # <-", above="import time\n"),
         ("time.time_ns() % 1000", "0.5"),
     ),
+    "parity of the second": Kind(
+        "EXP303",
+        model("return x * (int(time.time()) % 2 + 1)  # <-", above="import time\n"),
+        ("% 2", "* 0"),
+    ),
+    "last digit of the nanoseconds": Kind(
+        "EXP303",
+        model("return x * (time.monotonic_ns() % 10)  # <-", above="import time\n"),
+        ("time.monotonic_ns() % 10", "2"),
+    ),
+    "half of the day": Kind(
+        "EXP303",
+        model("return x * 2 if datetime.now().hour < 12 else x  # <-", above="from datetime import datetime\n"),
+        ("x * 2", "x"),
+    ),
+    "day of the week": Kind(
+        "EXP303",
+        model("return x * date.today().weekday()  # <-", above="from datetime import date\n"),
+        ("date.today().weekday()", "2"),
+    ),
+    "year": Kind(
+        "EXP303",
+        model("return x * (time.localtime().tm_year > 2025)  # <-", above="import time\n"),
+        ("time.localtime().tm_year > 2025", "2"),
+    ),
+    "time as text": Kind(
+        "EXP303",
+        model("return x * int(time.strftime('%H%M%S'))  # <-", above="import time\n"),
+        ("int(time.strftime('%H%M%S'))", "2"),
+    ),
+    "coin": Kind(
+        "EXP303",
+        model("return x if random.random() < 0.5 else x * 2  # <-", above="import random\n"),
+        ("x * 2", "x"),
+    ),
+    "die that seldom shows six": Kind(
+        "EXP303",
+        model("return x * 2 if np.random.randint(0, 6) == 2 else x  # <-", above="import numpy as np\n"),
+        ("x * 2", "x"),
+    ),
     "date": Kind(
         "EXP303",
         model("return x * datetime.now().timetuple().tm_yday  # <-", above="from datetime import datetime\n"),
@@ -538,6 +578,29 @@ def test_a_change_whose_effect_may_come_later_is_information(results, name):
         [("EXP501", "info", line) for line in marked(TOO_LONG[name])],
     )
     assert found["findings"][0][4].endswith("is changed here in each call; 16 calls in a row returned the same")
+
+
+def test_two_clocks_that_matter_at_other_times_are_both_found(tmp_path):
+    body = "x = x * (time.time_ns() % 10)  # <-\nreturn x if time.gmtime().tm_year < 2026 else x * 3  # <-"
+    text = model(body, above="import time\n")
+    result = in_fork(lambda: check(load(text, tmp_path, "two_clocks")))
+    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP303", line) for line in marked(text)]
+
+
+def test_a_date_is_still_a_date(tmp_path):
+    """While the clocks are replaced, classes of dates know what was made before."""
+    above = (
+        "import datetime\nfrom datetime import date\nBEFORE, DAY = datetime.datetime(2020, 1, 1), date(2020, 1, 1)\n"
+    )
+    body = (
+        "now, today = datetime.datetime.now(), date.today()\n"
+        "for value in (now, BEFORE):\n    assert isinstance(value, datetime.datetime) and isinstance(value, date)\n"
+        "for value in (today, DAY):\n    assert isinstance(value, date) and not isinstance(value, datetime.datetime)\n"
+        "assert issubclass(datetime.datetime, date)\nreturn x"
+    )
+    result = in_fork(lambda: check(load(model(body, above=above), tmp_path, "dates")))
+    assert (result["outcome"], alarms(result)) == ("passed", [])
+    assert "the same at each time that was tried" in result["findings"][0][4]
 
 
 def test_helpers_in_another_module_are_blamed(tmp_path):

@@ -11,6 +11,7 @@ A read without effect is information. Buffers that are updated in place are foll
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from exportlint.checks.context import ModelError, call, fresh, seed_everything, 
 from exportlint.checks.state import leftovers, value_trace, writes
 from exportlint.checks.state.holders import is_installed, python_modules, users_classes
 from exportlint.checks.state.python_state import Slot, Snapshot, slots
-from exportlint.checks.state.surroundings import OTHER_SEED, OTHER_VALUES, SHIFT, Read, Surroundings, Twin
+from exportlint.checks.state.surroundings import OTHER_SEEDS, OTHER_VALUES, SHIFTS, Read, Surroundings, Twin
 from exportlint.checks.state.switches import NO_CHANGE, SWITCHES, Change
 from exportlint.findings import SEVERITIES, CheckResult
 
@@ -50,6 +51,14 @@ MAX_LINES = 5  # of reads of one kind
 
 GOES_ON = "state baked: what is read here goes on from call to call, in fresh models too; the program keeps what it was"
 
+_TRIED = {
+    "clock": "its result was the same at each time that was tried",
+    "random": "its result was the same with each seed that was tried",
+    "entropy": "its result was the same in two calls",
+    "environment": "its result was the same with each value that was tried",
+    "file": "the program keeps what it held",
+}
+
 Group = tuple[str, str, str]
 
 
@@ -62,6 +71,7 @@ class Inquiry:
         program: The captured program.
         lines: Lines of the user's code that the first call executed, in order.
         reads: What that call read of its surroundings.
+        frozen: The lines whose reads matter.
         findings: What was found.
         notes: Further lines for a reader.
         unjudged: Why nothing can be said, if so.
@@ -71,6 +81,7 @@ class Inquiry:
     program: ExportedProgram
     lines: list[tuple[str, int]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
+    frozen: set[Place] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unjudged: str | None = None
@@ -321,16 +332,13 @@ class Inquiry:
         if not self.reads:
             return
         clocks, base = self._of_kind("clock"), first
-        if clocks:
-            self._confirm(clocks, base, lambda only: Twin(clock=True, shift=SHIFT, only=only), "at another time")
-        if self._of_kind("random"):
-            seeded = self._of_kind("random")
-            self._confirm(
-                seeded,
-                base,
-                lambda only: Twin(clock=bool(clocks), seed=OTHER_SEED, only=only),
-                "with another seed of Python's and numpy's random numbers",
-            )
+        for shift in SHIFTS:
+            twin = Twin(clock=True, shift=shift)
+            self._confirm(clocks, base, twin, "at another time")
+        for seed in OTHER_SEEDS:
+            twin = Twin(clock=bool(clocks), seed=seed)
+            words = "with another seed of Python's and numpy's random numbers"
+            self._confirm(self._of_kind("random"), base, twin, words)
         for name in dict.fromkeys(read.what for read in self._of_kind("environment")):
             self._judge_variable(name, base, bool(clocks))
         if self._of_kind("entropy") and self.compare(base, self._under(Twin(clock=bool(clocks)))) is not None:
@@ -357,15 +365,18 @@ class Inquiry:
             except Exception as error:
                 return repr(error)
 
-    def _confirm(self, reads: list[Read], base: Any, twin: Callable[[Place | None], Twin], words: str) -> None:
+    def _confirm(self, reads: list[Read], base: Any, twin: Twin, words: str) -> None:
         """A finding for each line whose read changes what the eager model, and not the program, returns."""
-        difference = self._confirmed(base, twin(None))
+        places = dict.fromkeys(read.place for read in reads)
+        left = [place for place in places if place not in self.frozen]
+        difference = self._confirmed(base, twin) if left else None
         if difference is None:
             return
-        places = list(dict.fromkeys(read.place for read in reads))
-        alone = [p for p in places if len(places) == 1 or self.compare(base, self._under(twin(p))) is not None]
+        ones = [dataclasses.replace(twin, only=place) for place in left]
+        alone = [one.only for one in ones if len(places) == 1 or self.compare(base, self._under(one)) is not None]
+        together = list(places) if len(left) == len(places) else []  # else those that were found explain it
         for read in reads:
-            if read.place in (alone or places)[:MAX_LINES]:
+            if read.place in (alone or together)[:MAX_LINES]:
                 self._frozen(read, f"{words}: {difference}")
 
     def _confirmed(
@@ -378,9 +389,15 @@ class Inquiry:
             return None
         if self.compare(base, self._under(Twin(clock=twin.clock), change=steady)) is not None:
             return None  # it differs from itself for another reason
+        return None if self._follows(base, changed, twin, change, steady) else difference
+
+    def _follows(self, base: Any, changed: Any, twin: Twin, change: Change, steady: Change) -> bool:
+        """Whether the program returns what the eager model does in both surroundings: by chance it may in one."""
         with unchanged(self.program):
             produced = change.result(base, self._under(twin, self.module, change))
-        return difference if self.compare(changed, produced) is not None else None
+            if self.compare(changed, produced) is not None:
+                return False
+            return self.compare(base, self._under(Twin(clock=twin.clock), self.module, steady)) is None
 
     def _judge_variable(self, name: str, base: Any, clock: bool) -> None:
         reads = [read for read in self._of_kind("environment") if read.what == name]
@@ -418,7 +435,7 @@ class Inquiry:
         def reseeded(function: Callable[..., Any]) -> Any:
             inputs = self.ctx.example()
             seed_everything()
-            torch.manual_seed(OTHER_SEED)
+            torch.manual_seed(OTHER_SEEDS[0])
             with torch.no_grad():
                 return function(*inputs[0], **inputs[1])
 
@@ -432,6 +449,7 @@ class Inquiry:
                     self._add("EXP303", message, read.place, f"after another seed: {difference}", "Seed in the caller.")
 
     def _frozen(self, read: Read, evidence: str) -> None:
+        self.frozen.add(read.place)
         what = f"the environment variable {read.what}" if read.kind == "environment" else f"`{read.what}`"
         message = f"state baked: {what} is read once, while the model is captured, and the program keeps the answer"
         rewrites = {"clock": "Pass the time in as a tensor.", "environment": "Read it in __init__, or pass it in."}
@@ -445,9 +463,7 @@ class Inquiry:
         quiet = [r for r in self.reads if r.kind != "seed" and not is_installed(r.place.file)]
         for read in quiet[: 2 * MAX_LINES]:
             what = {"environment": "the environment variable ", "file": "the file "}.get(read.kind, "")
-            message = f"{what}{read.what} is read when the model runs; that had no effect on its result in this run"
-            if read.kind == "file":
-                message = f"the file {read.what} is read when the model runs; the program keeps what it held"
+            message = f"{what}{read.what} is read when the model runs; {_TRIED[read.kind]}"
             found = blame.finding("EXP303", message, read.place, outcome="fine")
             if (found.file, found.line) not in told:
                 self.findings.append(found)

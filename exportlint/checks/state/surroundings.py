@@ -40,9 +40,10 @@ ENTROPY: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits", "choice")),
 )
 EPOCH, UPTIME = 1_750_000_000.0, 5_000.0  # where a twin's clocks begin, in seconds
-SHIFT = 123_456.789  # seconds
+# Seconds: more than a day with a fraction; a second and an odd number of nanoseconds; half a day; most of a year.
+SHIFTS = (123_456.789, 1.000_000_007, 43_200.0, 26_000_000.0)
 TICK = 0.01  # seconds between two reads of a twin's clock; they grow, so that code that waits for a time gets there
-OTHER_SEED = 20_077
+OTHER_SEEDS = (20_077, 1, 2, 3, 4, 5, 6, 7)
 OTHER_VALUES = (None, "0", "1", "", "other")
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 
@@ -144,9 +145,28 @@ class Surroundings:
                 self._replace(time, name, self._clock(f"time.{name}", getattr(time, name), 1.0))
                 nano = self._clock(f"time.{name}_ns", getattr(time, f"{name}_ns"), 1e9)
                 self._replace(time, f"{name}_ns", nano)
-        for name in ("localtime", "gmtime", "ctime", "strftime"):
-            self._replace(time, name, self._noted("clock", f"time.{name}", getattr(time, name)))
-        self._replace(datetime, "datetime", self._dates())
+        for name, asks in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("strftime", 1)):
+            self._replace(time, name, self._broken_down(name, getattr(time, name), asks))
+        dates, moments = self._dates()
+        self._replace(datetime, "date", dates)
+        self._replace(datetime, "datetime", moments)
+
+    def _broken_down(self, name: str, function: Callable[..., Any], asks: int) -> Callable[..., Any]:
+        """A function that reads the clock where it is called with no more than this many arguments."""
+        local = time.localtime
+
+        @functools.wraps(function)
+        def read(*args: Any) -> Any:
+            place = direct(sys._getframe(1))
+            if len(args) > asks and args[asks] is not None:
+                return function(*args)
+            self._note("clock", f"time.{name}", place)
+            if place is None or not self.twin.clock:
+                return function(*args)
+            now = EPOCH + self._ahead(place)
+            return function(*args[:asks], now if asks == 0 else local(now))
+
+        return read
 
     def _clock(self, what: str, function: Callable[[], Any], scale: float) -> Callable[[], Any]:
         epoch = EPOCH if what.startswith("time.time") else UPTIME
@@ -157,8 +177,8 @@ class Surroundings:
             self._note("clock", what, place)
             if place is None or not self.twin.clock:
                 return function()
-            now = (epoch + self._ahead(place)) * scale
-            return int(now) if scale > 1 else now
+            ahead = self._ahead(place)
+            return int(epoch * scale) + round(ahead * scale) if scale > 1 else epoch + ahead
 
         return read
 
@@ -168,24 +188,31 @@ class Surroundings:
         shifted = self.twin.shift if self.twin.only in (None, place) else 0.0
         return shifted + TICK * self._count * self._count * (2 if shifted else 1)
 
-    def _dates(self) -> type:
-        surroundings, plain = self, datetime.datetime
+    def _dates(self) -> tuple[type, type]:
+        """The classes of dates and of moments, whose present is read from the twin's clock."""
+        surroundings, date, moment = self, datetime.date, datetime.datetime
 
-        class Clocked(plain):  # type: ignore[valid-type, misc]
+        class Dates(date, metaclass=_Standing):  # type: ignore[misc, valid-type]
+            @classmethod
+            def today(cls) -> datetime.date:
+                now = surroundings._date("datetime.date.today", moment.now(), sys._getframe(1))
+                return cls(now.year, now.month, now.day)
+
+        class Moments(moment, metaclass=_Standing):  # type: ignore[misc, valid-type]
             @classmethod
             def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-                return surroundings._date("datetime.datetime.now", plain.now(tz), sys._getframe(1))
+                return surroundings._date("datetime.datetime.now", moment.now(tz), sys._getframe(1))
 
             @classmethod
             def utcnow(cls) -> datetime.datetime:
-                now = plain.now(datetime.timezone.utc).replace(tzinfo=None)
+                now = moment.now(datetime.timezone.utc).replace(tzinfo=None)
                 return surroundings._date("datetime.datetime.utcnow", now, sys._getframe(1))
 
             @classmethod
             def today(cls) -> datetime.datetime:
-                return surroundings._date("datetime.datetime.today", plain.now(), sys._getframe(1))
+                return surroundings._date("datetime.datetime.today", moment.now(), sys._getframe(1))
 
-        return Clocked
+        return Dates, Moments
 
     def _date(self, what: str, now: datetime.datetime, frame: FrameType) -> datetime.datetime:
         place = direct(frame)
@@ -233,7 +260,8 @@ class Surroundings:
         seed: Callable[[int], None],
     ) -> Callable[..., Any]:
         """The function; where the twin is about one line only, that line draws other numbers and no other line does."""
-        if self.twin.seed is None or self.twin.only is None or function is seed:
+        other = self.twin.seed
+        if other is None or self.twin.only is None or function is seed:
             return function
 
         @functools.wraps(function)
@@ -246,7 +274,7 @@ class Surroundings:
             self._count += 1
             try:
                 put(before)
-                seed(OTHER_SEED + self._count)
+                seed(other + self._count)
                 return function(*args, **kwargs)
             finally:
                 put(after)
@@ -289,6 +317,16 @@ class Surroundings:
 
         for owner in (builtins, io):
             self._replace(owner, "open", opened)
+
+
+class _Standing(type):
+    """For a class that stands for its base: what is an instance of the base is an instance of it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.__mro__[1])
 
 
 def set_variable(name: str, value: str | None) -> None:
