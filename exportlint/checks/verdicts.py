@@ -54,6 +54,11 @@ class Stored(msgspec.Struct, frozen=True):
     variables: dict[str, str]
     packages: dict[str, str]
 
+    @property
+    def depends(self) -> tuple[dict[str, str], ...]:
+        """All that it depends on: of two verdicts on the same of these, the later counts."""
+        return self.files, self.folders, self.variables, self.packages
+
 
 class Verdicts:
     """A folder of verdicts; several processes may use it at once.
@@ -96,7 +101,7 @@ class Verdicts:
             {name: _of_variable(name) for name in seen.variables},
             {name: _version(name) for name in _packages(files)},
         )
-        others = [other for other in self._read(key) if other.files != stored.files]
+        others = [other for other in self._read(key) if other.depends != stored.depends]
         try:
             self._found()
             _write(self._file(key), msgspec.json.encode([stored, *others][:MOST_VERDICTS]))

@@ -299,6 +299,31 @@ def test_verdicts_for_several_states_are_kept_and_the_oldest_goes(tmp_path):
     assert held == [False, *[True] * verdicts.MOST_VERDICTS]
 
 
+@pytest.mark.parametrize("part", ["variables", "packages", "folders"])
+def test_verdicts_of_other_surroundings_with_the_same_files_are_kept_side_by_side(tmp_path, monkeypatch, part):
+    (tmp_path / "data").mkdir()
+    installed = f"{verdicts._installed()}msgspec/__init__.py"
+    seen = Dependencies(files=(installed,), folders=(str(tmp_path / "data"),), variables=("MODEL_SCALE",))
+
+    def be(state: int) -> None:
+        monkeypatch.setenv("MODEL_SCALE", str(state if part == "variables" else 0))
+        monkeypatch.setattr(verdicts, "_version", lambda _: str(state if part == "packages" else 0))
+        if part == "folders":
+            (tmp_path / "data" / "more").write_text("") if state else (tmp_path / "data" / "more").unlink(
+                missing_ok=True
+            )
+
+    folder = Verdicts(tmp_path / "kept")
+    for state in (0, 1):
+        be(state)
+        folder.keep("k" * 40, RESULT, seen, time.time() + 60)
+        folder.keep("k" * 40, RESULT, seen, time.time() + 60)  # again, which takes no further place
+    assert len(folder._read("k" * 40)) == 2
+    for state in (0, 1):
+        be(state)
+        assert folder.find("k" * 40) is not None
+
+
 def test_a_file_that_changed_while_its_worker_ran_keeps_nothing(tmp_path):
     file, folder = tmp_path / "model.py", Verdicts(tmp_path / "kept")
     file.write_text("")
