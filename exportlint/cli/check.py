@@ -236,7 +236,7 @@ def _new_to_baseline(
         known.write()
     more = "" if update or not beside.gone else " (take them out with --update-baseline)"
     if beside.unsought:
-        more += f"; {beside.unsought} left as it is, since these settings do not look for it"
+        more += f"; {beside.unsought} kept, which this run did not look for"
     return beside.new, f"baseline: {counted(beside.there, 'known finding')}, {beside.gone.total()} gone{more}"
 
 

@@ -156,7 +156,7 @@ def test_what_narrower_settings_do_not_look_for_is_not_gone(run, tmp_path: Path,
     for update in ((), ("--update-baseline",)):
         result = run(*options, *update)
         assert result.exit_code == 0
-        assert result.stderr.endswith("0 gone; 1 left as it is, since these settings do not look for it\n")
+        assert result.stderr.endswith("0 gone; 1 kept, which this run did not look for\n")
     assert (tmp_path / "known.json").read_bytes() == before
 
 
@@ -164,7 +164,7 @@ def test_what_another_torch_no_longer_does_is_not_gone(run, tmp_path: Path) -> N
     power = example("def forward(self, x):\n    return pow(x, 2)")
     run("--update-baseline", "--mode", "compile", a=power)
     result = run("--update-baseline", "--mode", "compile", "--torch-version", "2.14")
-    assert result.stderr.endswith("0 gone; 1 left as it is, since these settings do not look for it\n")
+    assert result.stderr.endswith("0 gone; 1 kept, which this run did not look for\n")
     assert known(tmp_path) == {"a.py": 1}
 
 
@@ -178,9 +178,7 @@ def test_more_modes_see_all_that_fewer_see(run, tmp_path: Path) -> None:
 def test_what_is_in_code_that_was_not_analysed_is_not_gone(run, tmp_path: Path) -> None:
     run("--update-baseline", a=ONE, b=ONE)
     broken = run("--update-baseline", "--ignore", "EXP001", a="x = (\n")
-    assert broken.stderr.endswith(
-        "baseline: 1 known finding, 0 gone; 1 left as it is, since these settings do not look for it\n"
-    )
+    assert broken.stderr.endswith("baseline: 1 known finding, 0 gone; 1 kept, which this run did not look for\n")
     assert known(tmp_path) == {"a.py": 1, "b.py": 1}
 
 
