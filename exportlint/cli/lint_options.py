@@ -51,9 +51,7 @@ OPTIONS = (
         "[default: export]",
     ),
     click.option("--torch-version", metavar="RELEASE", help="Oldest release of torch that the project runs with."),
-    click.option(
-        "--preview/--no-preview", default=None, help="Turn on rules that are not stable yet."
-    ),
+    click.option("--preview/--no-preview", default=None, help="Turn on rules that are not stable yet."),
     click.option(
         "--fail-level",
         type=click.Choice(SEVERITIES),

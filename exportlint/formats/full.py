@@ -31,9 +31,18 @@ def _paragraph(p: Prediction, results: Results) -> str:
     numbers = len(str(min(p.range.end_line, p.range.line + _MOST - 1)))
     lines = [head, f"{' ' * numbers}{coloured('-->', 'place', results)} {place(p)}"]
     lines += _excerpt(p, results, numbers)
+    lines += _origins(p, results)
     lines += _calls(p, results)
     lines += [f"{coloured('help', 'help', results)}: {plain(p.rewrite)}", ""]
     return "\n".join(lines)
+
+
+def _origins(p: Prediction, results: Results) -> Iterator[str]:
+    """Where what decides came from."""
+    if p.origins:
+        yield coloured("because", "help", results)
+    for file, line, text in p.origins:
+        yield f"  {coloured(f'{shown_path(file)}:{line}', 'place', results)}: {_shown(text)}"
 
 
 def _calls(p: Prediction, results: Results) -> Iterator[str]:

@@ -10,6 +10,7 @@ from exportlint.fixes.shown import ShownFixes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from exportlint.fixes.shown import ShownFix
     from exportlint.formats import Results
@@ -22,7 +23,7 @@ def render(results: Results) -> str:
 
 
 def as_json(results: Results) -> Iterator[dict[str, Any]]:
-    """The findings with the field names of Ruff's JSON, and `severity`, `rule`, `rewrite` and `outcomes` besides."""
+    """The findings with the names of Ruff's JSON, and `severity`, `rule`, `rewrite`, `outcomes` and `path` besides."""
     fixes = ShownFixes()
     for p in results.shown:
         yield _finding(p, fixes.of(p.path, results.excerpts.source(p.path), p.fix) if p.fix is not None else None)
@@ -40,6 +41,10 @@ def _fix(fix: ShownFix) -> dict[str, Any]:
     return {"applicability": fix.applicability, "message": fix.title, "edits": edits}
 
 
+def _absolute(path: Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100  links stay as they are
+
+
 def _finding(prediction: Prediction, fix: ShownFix | None) -> dict[str, Any]:
     place = prediction.range
     return {
@@ -49,9 +54,10 @@ def _finding(prediction: Prediction, fix: ShownFix | None) -> dict[str, Any]:
         "rewrite": prediction.rewrite,
         "severity": prediction.severity,
         "outcomes": dict(prediction.outcomes),
-        "filename": os.path.abspath(prediction.path),  # noqa: PTH100  links stay as they are
+        "filename": _absolute(prediction.path),
         "location": {"row": place.line, "column": place.column},
         "end_location": {"row": place.end_line, "column": place.end_column},
+        "path": [{"filename": _absolute(file), "row": line, "text": text} for file, line, text in prediction.origins],
         "fix": None if fix is None else _fix(fix),
         "url": None,
         "noqa_row": place.line,

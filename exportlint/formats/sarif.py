@@ -85,14 +85,22 @@ def _result(p: Prediction, number: int, mark: str, results: Results) -> dict[str
         "partialFingerprints": {"primaryLocationLineHash": mark},
         "properties": {"outcomes": dict(p.outcomes), "variant": p.variant},
     }
-    if p.calls:
-        steps = [*(_call(file, line, results) for file, line in p.calls), {"location": {"physicalLocation": where}}]
-        found["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
+    flows = [
+        [_call(file, line, results) for file, line in p.calls],
+        [_step(file, line, text) for file, line, text in p.origins],
+    ]
+    here = {"location": {"physicalLocation": where}}
+    if any(flows):
+        found["codeFlows"] = [{"threadFlows": [{"locations": [*steps, here]}]} for steps in flows if steps]
     return found
 
 
 def _call(file: Path, line: int, results: Results) -> dict[str, Any]:
-    text = results.excerpts.line(file, line).strip().encode("utf-8", "backslashreplace").decode()
+    return _step(file, line, results.excerpts.line(file, line).strip())
+
+
+def _step(file: Path, line: int, words: str) -> dict[str, Any]:
+    text = words.encode("utf-8", "backslashreplace").decode()
     place = {"artifactLocation": {"uri": _uri(display_path(str(file)))}, "region": {"startLine": line}}
     return {"location": {"physicalLocation": place, "message": {"text": text or "a call"}}}
 

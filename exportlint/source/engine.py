@@ -90,6 +90,7 @@ class Prediction:
         variant: Name of the rule's variant; empty for its main form.
         calls: Calls through which a model's ``forward`` gets there, outermost first: file and line.
         fix: The rewrite that can be applied.
+        origins: Where what decides came from: file, line and words, the first first.
     """
 
     rule: Rule
@@ -102,6 +103,7 @@ class Prediction:
     variant: str = ""
     calls: tuple[tuple[Path, int], ...] = ()
     fix: Fix | None = None
+    origins: tuple[tuple[Path, int, str], ...] = ()
 
     @property
     def key(self) -> tuple[str, int, int, str, str]:
@@ -322,6 +324,7 @@ class _Run:
             variant=heard.variant,
             calls=tuple((Path(file), line) for file, line in heard.calls),
             fix=heard.fix,
+            origins=tuple((Path(file), line, words) for file, line, words in heard.origins),
         )
 
     def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from exportlint.source.at_hand import AtHand
     from exportlint.source.index import Extent
+    from exportlint.source.provenance import Binding
     from exportlint.source.tree import FunctionNode
 
 _STEPS = 400_000
@@ -74,6 +75,8 @@ class Interpreter:
         at_hand: At each call that makes a tensor on a device of its own, the tensors that follow the inputs.
         calling: The state in which a call is told.
         statement: The expression that is a statement, so that its value is dropped.
+        here: The state in which something happened last.
+        bindings: What binds variables in functions that were asked for it.
     """
 
     project: Project
@@ -102,6 +105,8 @@ class Interpreter:
     at_hand: dict[ast.AST, AtHand] = field(default_factory=dict)
     calling: State | None = None
     statement: ast.AST | None = None
+    here: State | None = None
+    bindings: dict[ast.AST, list[Binding]] = field(default_factory=dict)
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
@@ -139,6 +144,7 @@ class Interpreter:
 
     def site(self, node: ast.AST, state: State) -> Site:
         """Where a node stands."""
+        self.here = state
         return Site(state.frame.module.source, node)
 
     # Expressions and statements

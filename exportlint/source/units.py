@@ -14,12 +14,13 @@ import msgspec
 
 from exportlint.fixes.edits import Fix  # noqa: TC001 - msgspec asks for it
 from exportlint.rules import catalogue
-from exportlint.source import at_hand, cases, entries, programs
-from exportlint.source.events import Called
+from exportlint.source import at_hand, cases, entries, programs, provenance
+from exportlint.source.events import Asked, Called, Converted, Indexed, Iterated
 from exportlint.source.files import TOO_DEEP, InaccessibleError, TooDeepError, UnreadableError
 from exportlint.source.interpreter import BudgetError, Interpreter
 from exportlint.source.layout import may_declare
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
+from exportlint.source.provenance import Came  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
 from exportlint.source.tree import descendants
 from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
@@ -39,6 +40,7 @@ Key = tuple[str, str, str, Range]
 MARK = "exportlint"
 """What the comments that silence findings hold, those of other linters apart."""
 NOT_READ = "it cannot be read"
+_DECIDED = (Asked, Converted, Indexed, Iterated)  # what happens to a value that came from somewhere
 _HELD = 100_000  # lines whose trees are kept in memory
 _OFTEN = 400  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
@@ -62,6 +64,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
         of_case: Whether it is run by a model case.
         calls: The calls that lead there, outermost first: real path and line.
         fix: The rewrite that can be applied; none where different calls would ask for different ones.
+        origins: Where what decides came from: real path, line and words, the first first.
     """
 
     code: str
@@ -74,6 +77,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
     of_case: bool
     calls: tuple[tuple[str, int], ...] = ()
     fix: Fix | None = None
+    origins: tuple[Came, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, Range]:
@@ -213,6 +217,7 @@ class _Listener:
     rules: dict[type[Event], list[Rule]]
     seconds: dict[str, float] | None
     found: list[tuple[str, Heard]] = field(default_factory=list)
+    traced: set[tuple[object, ...]] = field(default_factory=set)
     drew: bool = False
 
     def hear(self, event: Event, it: Interpreter) -> None:
@@ -222,7 +227,12 @@ class _Listener:
             begun = time.process_time() if self.seconds is not None else 0.0
             for match in rule.match(event) if rule.match is not None else ():
                 site, calls = _blamed(match, it)
-                self.found.append((os.fspath(site.source.path), _heard(rule, match, site, calls, it)))
+                heard = _heard(rule, match, site, calls, it)
+                known = (rule.code, match.variant, site, heard.rank)
+                if isinstance(event, _DECIDED) and known not in self.traced:  # of several of a rank the first is kept
+                    self.traced.add(known)
+                    heard = msgspec.structs.replace(heard, origins=provenance.path(it, site))
+                self.found.append((os.fspath(site.source.path), heard))
             if self.seconds is not None:
                 self.seconds[rule.code] = self.seconds.get(rule.code, 0.0) + time.process_time() - begun
 
@@ -271,6 +281,7 @@ class _Runs:
     def add(self, name: str, run: Callable[[], None], cls: ClassEntry | None = None) -> None:
         """Run a class, or the model case, and note what is heard."""
         self.listener.found.clear()
+        self.listener.traced.clear()
         self.listener.drew = False
         reason = _within_budget(self.it, run)
         if reason:

@@ -299,6 +299,23 @@ def test_calls_that_lead_to_a_finding_are_told(tmp_path: Path) -> None:
     assert "calls" not in json.loads(render("json", shown))[0]
 
 
+def test_where_what_decides_came_from_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = results(tmp_path, net=BRANCH.replace("return x if x.sum()", "total = x.sum()\n        return x if total"))
+    lines = render("full", shown).splitlines()
+    assert lines[lines.index("because") + 1] == "  net.py:7: `total` comes from `x.sum()`"
+    (found,) = json.loads(render("json", shown))
+    (step,) = found["path"]
+    assert step == {"filename": str(tmp_path / "net.py"), "row": 7, "text": "`total` comes from `x.sum()`"}
+    log = json.loads(render("sarif", shown))
+    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    (flow,) = log["runs"][0]["results"][0]["codeFlows"]
+    steps = [
+        step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["threadFlows"][0]["locations"]
+    ]
+    assert steps == [7, 8]
+
+
 def test_of_many_calls_some_are_shown(tmp_path: Path) -> None:
     steps = "".join(f"def f{i}(x):\n    return f{i + 1}(x)\n" for i in range(9))
     text = BRANCH.replace("import torch", f"import torch\n{steps}def f9(x):\n    return x if x.sum() > 0 else -x\n", 1)
