@@ -244,21 +244,28 @@ def table(rows: list[dict[str, Any]], seconds: float) -> str:
     """The result as Markdown."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers"))
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    counted = [row for row in rows if row["verdict"] not in ("portable", "unknown") and row["dim"] > 0]
-    named = sum(row["verdict"] == "named" for row in counted)
     tally = collections.Counter(f"{row['verdict']}{'' if row['dim'] else ', 0-dim'}" for row in rows)
     made = f"`python benchmarks/device_mutation.py`, {date}, {versions}, Python {platform.python_version()}"
-    rate = 100 * named / max(1, len(counted))
-    summary = f"{len(rows)} sites in {len({row['model'] for row in rows})} models, {seconds:.0f} s."
-    summary += f" Of {len(counted)} that ran, are not 0-dim and not portable, {named} are named at the exact line "
-    summary += f"({rate:.1f} %)."
     tallies = [f"- {verdict}: {count}" for verdict, count in sorted(tally.items())]
     cells = [
         f"| {row['model']} | {row['site']} | {row['dim']} | {row['verdict']} | {clean(row['reason'])} |" for row in rows
     ]
-    lines = ["# Missing devices by mutation", "", f"{made}; 2 CPU cores, no accelerator.", "", summary, "", *tallies]
+    lines = ["# Missing devices by mutation", "", f"{made}; 2 CPU cores, no accelerator.", "", summary(rows, seconds)]
+    lines += ["", *tallies]
     lines += ["", EXPLAINED, "", "| model | site | dimensions | verdict | |", "|---|---|---:|---|---|", *cells]
     return "\n".join(lines) + "\n"
+
+
+def summary(rows: list[dict[str, Any]], seconds: float) -> str:
+    """How many sites are named: of all that are not 0-dim, and of those where there is something to name."""
+    sized = [row["verdict"] for row in rows if row["dim"] > 0]
+    portable, unknown, named = (sized.count(verdict) for verdict in ("portable", "unknown", "named"))
+    biting = len(sized) - portable - unknown
+    text = f"{len(rows)} sites in {len({row['model'] for row in rows})} models, {seconds:.0f} s. Of {len(sized)} that "
+    text += f"are not 0-dim, {named} are named at the exact line ({100 * named / max(1, len(sized)):.1f} %). Of the "
+    text += f"others {portable} are portable: without their device the model still runs by torch's own rules, so that "
+    text += f"there is nothing to name; and {unknown} unknown. Of the remaining {biting}, {named} are named "
+    return text + f"({100 * named / max(1, biting):.1f} %)."
 
 
 def clean(reason: str) -> str:

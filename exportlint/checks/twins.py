@@ -65,8 +65,8 @@ def _by_size(ctx: Context, notes: list[str]) -> list[Finding] | None:
     These are the case's own; where it declares none, the dimensions in which the two calls differ. ``None`` where the
     programs cannot be compared.
     """
-    second = ctx.second_example()
-    if second is None or not _may_vary(ctx, second):
+    second = _other_sizes(ctx, notes)
+    if second is None:
         return None
     program = ctx.program() if ctx.dynamic_shapes is not None else _export(ctx, ctx.example())
     if program is None:
@@ -138,11 +138,28 @@ def _decision(ctx: Context, second: Inputs) -> Place | None:
     return divergence.place(lambda: call(one, example), lambda: call(two, second))
 
 
-def _may_vary(ctx: Context, second: Inputs) -> bool:
-    """Whether the second call has other sizes; 0 and 1 are constants for torch, whatever is asked."""
-    first, other = _sizes(ctx.example()), _sizes(second)
-    pairs = [(a, b) for left, right in zip(first, other, strict=False) for a, b in zip(left, right, strict=False)]
-    return len(first) == len(other) and any(a != b for a, b in pairs) and all(min(a, b) > 1 or a == b for a, b in pairs)
+def _other_sizes(ctx: Context, notes: list[str]) -> Inputs | None:
+    """The second call where it has as many tensors, of other sizes, and these may be dynamic."""
+    second = ctx.second_example()
+    first, other = _sizes(ctx.example()), [] if second is None else _sizes(second)
+    if second is None or len(first) != len(other) or first == other:
+        return None
+    constant = _constant(first, other)
+    if constant is None:
+        return second
+    notes.append(f"the programs of the two example calls were not compared: {constant}")
+    return None
+
+
+def _constant(first: list[torch.Size], second: list[torch.Size]) -> str | None:
+    """The first dimension that varies and that torch makes a constant from one of the calls, whatever is asked."""
+    for index, (left, right) in enumerate(zip(first, second, strict=True)):
+        for dimension, (a, b) in enumerate(zip(left, right, strict=False)):
+            if a != b and min(a, b) < 2:
+                return (
+                    f"dimension {dimension} of input {index} is {min(a, b)} in one of them, which torch keeps as it is"
+                )
+    return None
 
 
 def _sizes(inputs: Inputs) -> list[torch.Size]:

@@ -106,6 +106,19 @@ def test_a_second_example_that_the_model_refuses_is_a_note():
     assert result.notes[0].startswith("the second example call fails: RuntimeError: shape '[3, -1, 2]' is invalid")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "where"),
+    [((1, 6), (3, 6), "dimension 0 of input 0 is 1"), ((2, 6), (2, 0), "dimension 1 of input 0 is 0")],
+)
+def test_sizes_that_torch_keeps_as_they_are_are_a_note(first, second, where):
+    result = check(case(Sum, first, second, dynamic_shapes=None))
+    assert (result.outcome, result.reason, alarms(result)) == ("passed", "dtype", [])
+    assert result.notes == (
+        f"the programs of the two example calls were not compared: {where} in one of them, which torch keeps as it is",
+    )
+    assert check(case(Sum, (1, 6), (1, 7), dynamic_shapes=None)).notes == ()
+
+
 def test_another_order_of_results_is_another_program():
     class Sorted(nn.Module):
         def forward(self, x):
