@@ -105,12 +105,15 @@ _TEXTS = (
     ("cache_dir", "FOLDER", f"Where verdicts are kept. Default: {CACHE} beside pytest's configuration."),
 )
 
+_OTHER_NAMES = {"devices": ("--export-device",)}
+
 
 def add(parser: pytest.Parser) -> None:
     """Add the options; values are read later, by `read`, so that a bad one is a message of one line."""
     group = parser.getgroup("exportlint", "exportlint: export, reload, move and reshape models")
     for name, metavar, words in _TEXTS:
-        group.addoption(f"--export-{name.replace('_', '-')}", dest=f"exportlint_{name}", metavar=metavar, help=words)
+        names = [f"--export-{name.replace('_', '-')}", *_OTHER_NAMES.get(name, ())]
+        group.addoption(*names, dest=f"exportlint_{name}", metavar=metavar, help=words)
     group.addoption(
         "--export-model", dest="exportlint_models", metavar="SPEC", action="append", default=[],
         help="Check a model that no test names: hf:MODEL_TYPE, timm:NAME, torchvision:NAME, package.module:factory, "

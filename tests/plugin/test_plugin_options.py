@@ -49,6 +49,12 @@ def test_values(pytester):
     assert settings.labels == ("capture", "shapes")
 
 
+def test_devices_have_a_name_in_the_singular(pytester):
+    assert read(pytester, "--export-device=meta").devices == ("meta",)
+    with pytest.raises(pytest.UsageError, match="--export-devices: 'tpu' is no device"):
+        read(pytester, "--export-device=tpu")
+
+
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
