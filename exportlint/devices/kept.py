@@ -97,16 +97,25 @@ def tensors_in(value: Any, registered: set[int] | None = None, depth: int = _DEE
 
 
 def _items(value: Any, registered: set[int]) -> Iterable[Any]:
-    """What to look into: the items of containers, the state of unregistered modules and of the user's objects."""
+    """What to look into: items of containers, the state of unregistered modules and of the user's objects."""
     if isinstance(value, dict):
         return list(value.values())[:_WIDEST]
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value)[:_WIDEST]
     if isinstance(value, torch.nn.Module):
         return () if id(value) in registered else [*value.parameters(), *value.buffers()]
-    if isinstance(value, (type, types.ModuleType)) or callable(value):
+    if isinstance(value, (functools.partial, types.MethodType)):
+        return _bound(value)
+    if isinstance(value, (type, types.ModuleType)):
         return ()
     return list(getattr(value, "__dict__", {}).values()) if _is_users_object(value) else ()
+
+
+def _bound(value: functools.partial[Any] | types.MethodType) -> list[Any]:
+    """What is handed over whenever this is called."""
+    if isinstance(value, types.MethodType):
+        return [value.__self__]
+    return [value.func, *value.args, *value.keywords.values()]
 
 
 def _is_users_object(value: Any) -> bool:
@@ -163,9 +172,11 @@ def _label(function: types.FunctionType) -> str:
 
 
 def _plain_function(value: Any) -> types.FunctionType | None:
-    """The function below a method, property or decorator."""
+    """The function below a method, property, decorator or bound arguments."""
     if isinstance(value, property):
         value = value.fget
+    while isinstance(value, (functools.partial, types.MethodType)):
+        value = value.func if isinstance(value, functools.partial) else value.__func__
     value = inspect.unwrap(value.__func__ if isinstance(value, (staticmethod, classmethod)) else value)
     return value if isinstance(value, types.FunctionType) else None
 
@@ -181,9 +192,9 @@ def _search_functions(functions: dict[types.FunctionType, None], kept: KeptTenso
             kept.add(value, functools.partial(_closure_variable, function, name), registered)
         for name, value, file in _globals_named(function):
             helper = _plain_function(value)
-            if helper is None:
+            if helper is None or isinstance(value, (functools.partial, types.MethodType)):
                 kept.add(value, functools.partial(_global, file, name), registered)
-            elif helper not in functions and is_users(helper.__code__.co_filename):
+            if helper is not None and helper not in functions and is_users(helper.__code__.co_filename):
                 functions[helper] = None
                 waiting.append(helper)
 

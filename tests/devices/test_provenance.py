@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,41 @@ def test_globals_of_helpers_are_found():
 
     found = find_kept(Uses()).get(TABLE)
     assert (found.where, found.place.line) == ("the global `TABLE`", line_of("global"))
+
+
+class Scale:
+    def __init__(self):
+        self.factor = torch.ones(3)
+
+    def __call__(self, x):
+        return x * self.factor
+
+    def halved(self, x):
+        return self(x) / 2
+
+
+OFFSET = functools.partial(torch.add, torch.ones(3))  # partial
+DEEPER = functools.partial(helper, table=torch.ones(3))  # keyword
+HALVED = Scale().halved  # method
+CALLED = Scale()  # callable
+
+
+def test_tensors_that_are_bound_to_what_is_called_are_found():
+    class Uses(nn.Module):
+        def forward(self, x):
+            return CALLED(HALVED(OFFSET(x))) + DEEPER()
+
+    kept = find_kept(Uses())
+    expected = {
+        "partial": ("OFFSET", OFFSET.args[0]),
+        "keyword": ("DEEPER", DEEPER.keywords["table"]),
+        "method": ("HALVED", HALVED.__self__.factor),
+        "callable": ("CALLED", CALLED.factor),
+    }
+    for marker, (name, tensor) in expected.items():
+        found = kept.get(tensor)
+        assert (found.where, found.place.line) == (f"the global `{name}`", line_of(marker))
+    assert kept.get(TABLE).where == "the global `TABLE`"
 
 
 def test_closures_are_found():
