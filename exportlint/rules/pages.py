@@ -51,6 +51,10 @@ def _advice(advice: bool) -> str:
     return " (advice)" if advice else ""
 
 
+def _stage(found: Rule) -> str:
+    return " (preview)" if found.stage == "preview" else ""
+
+
 def _row(name: str, outcomes: Outcomes) -> str:
     return "| " + " | ".join([name, *(outcomes.get(mode, "-") for mode in MODES)]) + " |"
 
@@ -61,7 +65,7 @@ def index() -> str:
     for family, codes in families().items():
         lines += ["", f"## {family}", "", "| code | name | what it is about |", "|---|---|---|"]
         rules = [catalogue()[code] for code in codes]
-        lines += [f"| [{r.code}]({r.code}.md) | `{r.name}` | {r.summary} |" for r in rules]
+        lines += [f"| [{r.code}]({r.code}.md) | `{r.name}` | {r.summary}{_stage(r)} |" for r in rules]
     return "\n".join(lines) + "\n"
 
 
