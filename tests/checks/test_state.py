@@ -445,6 +445,22 @@ KEPT = {
     "module whose input is overwritten": model("x.add_(1)\nreturn x * 2"),
 }
 
+# Changed by some calls only, and without effect: nothing to say.
+SETTLED = {
+    "cache that is filled once": model(
+        "if 2 not in self.cache:\n    self.cache[2] = 0.5\nreturn x * self.cache[2]", "self.cache = {}"
+    ),
+    "warm-up that ends": model(
+        "if self.calls < 5:\n    self.calls += 1\nreturn x if self.calls < 100 else x * 2", "self.calls = 0"
+    ),
+    "turn that never gets far": model(
+        "x = x * 2 if self.turn > 99 else x\nself.turn = (self.turn + 1) % 4\nreturn x", "self.turn = 0"
+    ),
+    "default that is filled once": model("if not memo:\n    memo.append(0.5)\nreturn x * memo[0]").replace(
+        "self, x)", "self, x, memo=[])"
+    ),
+}
+
 # State that would matter after more calls than anybody makes: information at the line, so that nothing is refuted.
 TOO_LONG = {
     "list of more than a thousand": model(
@@ -521,6 +537,7 @@ def results(tmp_path_factory):
     texts |= {f"kept {name}": text for name, text in KEPT.items()}
     texts |= {f"quiet {name}": text for name, text in QUIET.items()}
     texts |= {f"long {name}": text for name, text in TOO_LONG.items()}
+    texts |= {f"settled {name}": text for name, text in SETTLED.items()}
     return in_fork(run_all, texts, tmp_path_factory.mktemp("models"), seconds=120)
 
 
@@ -570,6 +587,12 @@ def test_a_read_without_effect_is_information(results, name):
     )
 
 
+@pytest.mark.parametrize("name", SETTLED)
+def test_what_calls_no_longer_change_is_no_information(results, name):
+    result = results[f"settled {name}"]
+    assert (result["outcome"], result["findings"], result["notes"]) == ("passed", [], []), result
+
+
 @pytest.mark.parametrize("name", TOO_LONG)
 def test_a_change_whose_effect_may_come_later_is_information(results, name):
     found = results[f"long {name}"]
@@ -581,7 +604,7 @@ def test_a_change_whose_effect_may_come_later_is_information(results, name):
 
 
 def test_two_clocks_that_matter_at_other_times_are_both_found(tmp_path):
-    body = "x = x * (time.time_ns() % 10)  # <-\nreturn x if time.gmtime().tm_year < 2026 else x * 3  # <-"
+    body = "x = x * (time.time_ns() % 10 + 1)  # <-\nreturn x if time.gmtime().tm_year < 2026 else x * 3  # <-"
     text = model(body, above="import time\n")
     result = in_fork(lambda: check(load(text, tmp_path, "two_clocks")))
     assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP303", line) for line in marked(text)]

@@ -12,6 +12,7 @@ A read without effect is information. Buffers that are updated in place are foll
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,35 @@ _TRIED = {
 }
 
 Group = tuple[str, str, str]
+
+
+@dataclass
+class History:
+    """What many calls in a row changed.
+
+    Attributes:
+        calls: How many calls there were.
+        changes: How many of them changed what goes by one name.
+        values: What each slot that holds a number held after the calls that changed it.
+    """
+
+    calls: int = 0
+    changes: Counter[Group] = field(default_factory=Counter)
+    values: dict[Group, dict[int, list[Any]]] = field(default_factory=dict)
+
+    def add(self, changed: Sequence[Slot]) -> None:
+        """Note what one more call changed."""
+        self.calls += 1
+        self.changes.update({_group(slot) for slot in changed})
+        for slot in changed:
+            if slot.counts:
+                self.values.setdefault(_group(slot), {}).setdefault(slot.key[0], []).append(slot.value())
+
+    def goes_on(self, slot: Slot) -> bool:
+        """Whether each call moved what counts the same way, so that it may get anywhere."""
+        runs = self.values.get(_group(slot), {}).values()
+        one_way = all(run in (sorted(run), sorted(run, reverse=True)) for run in runs)
+        return one_way and self.changes[_group(slot)] == self.calls
 
 
 @dataclass
@@ -190,24 +220,29 @@ class Inquiry:
         changed = self.before.changed()
         if not changed or self.compare(*results) is not None or any(f.rule == "EXP501" for f in self.findings):
             return  # earlier calls matter as it is
-        self._judge_many_calls(results[0])
-        for slot in counters[:MAX_GROUPS]:
+        history = self._judge_many_calls(results[0])
+        for slot in [slot for slot in counters if history.goes_on(slot)][:MAX_GROUPS]:
             self._judge_counter(slot, results[0])
         for slot in changed:
-            self._untold(slot, results[0])
+            if history.calls == history.changes[_group(slot)] == MANY_CALLS:
+                self._untold(slot, results[0])
 
-    def _judge_many_calls(self, wanted: Any) -> None:
-        """Call a fresh model again and again, for as long as each call changes what it keeps."""
+    def _judge_many_calls(self, wanted: Any) -> History:
+        """Call a fresh model again and again, for as long as calls change what it keeps."""
         model = self.build()
         results = []
+        history = History()
         for _ in range(MANY_CALLS):
             before = Snapshot(model)
             results.append(self._call(model, self.ctx.example()))
-            if not before.changed():
+            changed = before.changed()
+            history.add(changed)
+            if not changed:
                 break
             if self.compare(wanted, results[-1]) is not None:
                 self._judge_memory(results, [wanted] * len(results), [self.ctx.example() for _ in results])
                 break
+        return history
 
     def _judge_counter(self, slot: Slot, wanted: Any) -> None:
         """Let what counts calls be far ahead, and beside the numbers that the source may compare it with."""
