@@ -79,8 +79,14 @@ def as_module(made: Any, case: str) -> torch.nn.Module:
     from torch import nn
 
     if not isinstance(made, nn.Module):
-        words = f"the factory of case {case!r} returned {type(made).__name__}, not an nn.Module"
-        raise ModelError("build") from TypeError(words)
+        words, remedy = type(made).__name__, ""
+        if isinstance(made, type):
+            words, remedy = f"the class {made.__name__}", f": let it return {made.__name__}()"
+        elif made is None:
+            words, remedy = "None", ": a return is missing"
+        raise ModelError("build") from TypeError(
+            f"the factory of case {case!r} returned {words}, not an nn.Module{remedy}"
+        )
     return made
 
 

@@ -137,6 +137,9 @@ def test_a_factory_without_an_example_is_an_error_of_the_first_check_and_no_find
     )
 
 
+RETURNED = "the factory fails: TypeError: the factory of case 'm' returned"
+
+
 def no_weights():
     raise OSError("no weights here")
 
@@ -144,7 +147,9 @@ def no_weights():
 @pytest.mark.parametrize(
     ("factory", "reason"),
     [
-        (os.getcwd, "the factory fails: TypeError: the factory of case 'm' returned str, not an nn.Module"),
+        (lambda: torch.nn.ReLU, f"{RETURNED} the class ReLU, not an nn.Module: let it return ReLU()"),
+        (lambda: None, f"{RETURNED} None, not an nn.Module: a return is missing"),
+        (os.getcwd, f"{RETURNED} str, not an nn.Module"),
         (no_weights, "the factory fails: OSError: no weights here"),
     ],
 )

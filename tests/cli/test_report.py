@@ -303,7 +303,7 @@ RUNS_NOT = "the model does not run"
 # Outcome, words of the reason, rule, and a text of the line.
 FAILURES = {
     "factory_raises": ("errored", "the factory fails: ValueError: no weights here", "EXP002", "raise ValueError"),
-    "factory_of_none": ("errored", "the factory of case 'factory_of_none' returned NoneType", "EXP002", None),
+    "factory_of_none": ("errored", "returned None, not an nn.Module: a return is missing", "EXP002", None),
     "factory_of_text": ("errored", "returned str, not an nn.Module", "EXP002", None),
     "inputs_raise": ("errored", "the example inputs cannot be made: KeyError: 'batch'", "EXP002", "raise KeyError"),
     "inputs_of_number": ("errored", "must be a tuple of positional arguments, not int", "EXP002", None),
