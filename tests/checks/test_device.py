@@ -11,12 +11,12 @@ from forking import in_fork
 from exportlint.checks.context import Context, Settings
 
 
-def check(case):
+def check(case, *devices):
     """The result of the check as plain data: outcome, reason, findings, notes."""
     from exportlint.checks.device import check as device
 
     stages = []
-    result = device.run(Context(case, Settings(("device",)), stages.append))
+    result = device.run(Context(case, Settings(("device",), devices=devices or ("second",)), stages.append))
     findings = [(f.rule, f.severity, f.file.rpartition("/")[2], f.line, f.message) for f in result.findings]
     return {
         "outcome": result.outcome,
@@ -213,34 +213,63 @@ def test_a_backward_pass_is_not_checked(tmp_path):
     assert (result["outcome"], result["reason"], alarms(result)) == ("not_checked", reason, [])
 
 
-def test_without_the_second_device_it_is_not_checked(tmp_path):
-    def run(text, name):
-        import torch
+def with_another_backend(text, name, folder, *devices):
+    import torch
 
-        torch.utils.rename_privateuse1_backend("npu")
-        return check(load(text, tmp_path, name))
+    torch.utils.rename_privateuse1_backend("npu")
+    return check(load(text, folder, name), *devices)
 
-    result = in_fork(run, model("return x + torch.ones(4, device=x.device)"), "follows")
-    assert result["outcome"] == "not_checked"
-    assert result["reason"] == "another backend, npu, owns the device type PrivateUse1 in this process"
+
+def with_an_old_torch(text, name, folder, *devices):
+    import torch
+
+    torch.__version__ = "2.9.1"
+    return check(load(text, folder, name), *devices)
+
+
+WITHOUT = {
+    "another backend, npu, owns the device type PrivateUse1 in this process": with_another_backend,
+    "the second device needs torch 2.10 or newer, this is 2.9.1": with_an_old_torch,
+}
+INSTEAD = "; instead of the second device meta was tried, which holds no numbers"
+
+
+@pytest.mark.parametrize("why", WITHOUT)
+def test_without_the_second_device_meta_stands_in(tmp_path, why):
+    run = WITHOUT[why]
+    result = in_fork(run, model("return x + torch.ones(4, device=x.device)"), "follows", tmp_path)
+    assert (result["outcome"], result["reason"]) == ("not_checked", why + INSTEAD)
     assert [(rule, line) for rule, _, _, line, _ in result["findings"]] == [("EXP205", 8)]
-    result = in_fork(run, model("return x + torch.ones(4, device='cuda')"), "cuda_literal")
-    assert result["outcome"] == "failed"
-    assert [(rule, severity, line) for rule, severity, _, line, _ in result["findings"]] == [("EXP201", "warning", 8)]
+    for given, rule in (("device='cuda'", "EXP201"), ("device='cpu'", "EXP201"), ("dtype=x.dtype", "EXP202")):
+        result = in_fork(run, model(f"return x + torch.ones(4, {given})"), "bakes", tmp_path)
+        assert result["outcome"] == "failed"
+        assert [(rule, severity, line) for rule, severity, _, line, _ in alarms(result)] == [(rule, "warning", 8)]
+        assert why + INSTEAD in result["notes"]
 
 
-def test_with_an_old_torch_provenance_still_runs(tmp_path):
-    def run(text, name):
-        import torch
+def test_without_the_second_device_labels_are_shown(tmp_path):
+    """Meta stops at the first mixture, and sees nothing of what is moved. Here it was asked for."""
+    text = model("y = torch.ones(4).to(x)\nx = x + torch.eye(4)[0]\nreturn x + torch.ones(4, device='cpu') + y")
+    result = in_fork(with_another_backend, text, "labels", tmp_path, "second", "meta")
+    found = [(rule, severity, line) for rule, severity, _, line, _ in result["findings"]]
+    assert found == [("EXP202", "warning", 9), ("EXP202", "info", 8), ("EXP201", "info", 10)]
+    assert result["notes"] == ["another backend, npu, owns the device type PrivateUse1 in this process"]
 
-        torch.__version__ = "2.9.1"
-        return check(load(text, tmp_path, name))
 
-    result = in_fork(run, model("return x + torch.ones(4, device=x.device)"), "follows_old")
-    reason = "the second device needs torch 2.10 or newer, this is 2.9.1"
-    assert (result["outcome"], result["reason"]) == ("not_checked", reason)
-    result = in_fork(run, model("return x + torch.ones(4, device='cuda')"), "cuda_literal_old")
-    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP201", 8)]
+def test_a_literal_that_does_not_bite_is_information(tmp_path):
+    text = model("y = torch.ones(4, device='cpu').to(x)\nreturn x * torch.full((), 2.0, device='cpu') + y")
+    result = in_fork(lambda: check(load(text, tmp_path, "harmless")))
+    found = [(rule, severity, line) for rule, severity, _, line, _ in result["findings"] if rule == "EXP201"]
+    assert (result["outcome"], found) == ("passed", [("EXP201", "info", 8), ("EXP201", "info", 9)])
+    assert result["findings"][0][4].endswith("; nothing here meets it that it may not meet on another device")
+
+
+def test_a_tensor_that_is_returned_on_the_cpu_is_information(tmp_path):
+    text = model("return x + 1, torch.arange(4), x.cpu() * 2, torch.ones(4, device=x.device), torch.tensor(1)")
+    result = in_fork(lambda: check(load(text, tmp_path, "returned")))
+    found = [(rule, severity, line) for rule, severity, _, line, _ in result["findings"] if rule != "EXP205"]
+    assert (result["outcome"], sorted(found)) == ("passed", [("EXP201", "info", 8), ("EXP202", "info", 8)])
+    assert all("it is returned" in words for rule, _, _, _, words in result["findings"] if rule != "EXP205")
 
 
 def test_what_rounding_makes_of_other_kernels_is_no_difference(tmp_path):

@@ -10,7 +10,8 @@
 6. A model that was called on the CPU is moved and called there: what the call kept must have moved, or is made anew.
 7. Devices that follow the inputs in the source and are constants in the program are named, as information.
 
-A tensor that stayed on the CPU and may, since it is 0-dim or an index, is portable and no finding.
+A tensor that stayed on the CPU and may, since it is 0-dim or an index, is portable and no finding; a literal that does
+not bite is told as information. Without a second device the model runs on ``meta`` instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from exportlint import blame
 from exportlint.checks import uncaptured
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device import saved as device_saved
+from exportlint.checks.device.advice import advise_harmless, advise_returned, advise_untried
 from exportlint.checks.device.branches import look_for_branches
 from exportlint.checks.device.elsewhere import run_elsewhere, run_without_numbers
 from exportlint.checks.device.kept import look_for_caches
@@ -66,10 +68,13 @@ def run(ctx: Context) -> CheckResult:
         if watched.provenance.reads:
             _fill_caches(ctx)
         twin = export_there(ctx, report)
+    if there is not None and report.unchecked is None:
+        report.passed.append("second")
     _what_is_baked(ctx, report, watched.provenance, twin)
     ran.programs(ctx, report)
     if there and not report.stuck():
         rerun(ctx, report, there, twin)  # last, since it moves the program
+        advise_harmless(report, watched.provenance)
     for finding in caches:
         report.add(finding)
     if "second" in ctx.settings.devices:
@@ -188,7 +193,7 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
     try:
         second.second_device()
     except second.SecondDeviceUnavailableError as error:
-        report.unchecked = str(error)
+        _without_second(ctx, report, watched, str(error))
         return None
     try:
         model, inputs = second.move_module(materialised(ctx)), second.to_second(ctx.example())
@@ -203,7 +208,9 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
     with second.policy("record", provenance.origin) as mismatches:
         try:
             with provenance:
-                actual = second.to_cpu(tensors(call(model, inputs)))
+                result = tensors(call(model, inputs))
+            advise_returned(report, provenance, result)
+            actual = second.to_cpu(result)
         except Exception as error:
             actual = error
     for mismatch in mismatches:
@@ -220,6 +227,17 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
     if report.stuck():
         return None
     return actual if _as_on_the_cpu(ctx, report, watched.result, actual) else []
+
+
+def _without_second(ctx: Context, report: Report, watched: Watched, why: str) -> None:
+    """Run on ``meta``, which every torch has and which refuses to mix devices; it stops at the first mixture."""
+    name = "meta"
+    if name in ctx.settings.devices:  # it ran already
+        report.leave_out(why)
+    else:
+        report.leave_out(f"{why}; instead of the second device {name} was tried, which holds no numbers")
+        run_without_numbers(ctx, report, elsewhere(name))
+    advise_untried(report, watched.provenance)
 
 
 def _fill_caches(ctx: Context) -> None:

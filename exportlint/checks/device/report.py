@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 NAME = "device"
+PASSED = ": passed; not checked: "  # between the devices on which nothing was found and what else was asked for
 # What torch says of arguments that it takes from the CPU alone.
 ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
 
@@ -33,12 +34,14 @@ class Report:
         findings: The findings by rule and place.
         notes: Further lines for a reader.
         unchecked: Why the check could not be done to its end, if so.
+        passed: Devices on which all was done and nothing was found.
         saved: Programs for another process to load, as `exportlint.checks.device.saved` records them.
     """
 
     findings: dict[tuple[str, Any, Any], Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unchecked: str | None = None
+    passed: list[str] = field(default_factory=list)
     saved: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
@@ -105,10 +108,14 @@ class Report:
         findings = sorted(self.findings.values(), key=lambda finding: SEVERITIES.index(finding.severity))
         notes = tuple(self.notes)
         if self.alarmed():
-            reason = f"{findings[0].place}: {findings[0].message}"
-            return CheckResult(name=NAME, outcome="failed", reason=reason, findings=tuple(findings), notes=notes)
+            notes += (self.unchecked,) if self.unchecked is not None else ()
+            worst = f"{findings[0].place}: {findings[0].message}"
+            return CheckResult(name=NAME, outcome="failed", reason=worst, findings=tuple(findings), notes=notes)
         outcome: Any = "passed" if self.unchecked is None else "not_checked"
-        return CheckResult(name=NAME, outcome=outcome, reason=self.unchecked, findings=tuple(findings), notes=notes)
+        reason = self.unchecked
+        if reason is not None and self.passed:
+            reason = f"{', '.join(self.passed)}{PASSED}{reason}"
+        return CheckResult(name=NAME, outcome=outcome, reason=reason, findings=tuple(findings), notes=notes)
 
 
 def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, Place | None]:

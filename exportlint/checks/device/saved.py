@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from exportlint import blame
+from exportlint.checks.device.report import PASSED
 from exportlint.checks.loader import ELSEWHERE, SECOND
 from exportlint.findings import Finding
 from exportlint.torch_hooks import flat
@@ -124,8 +125,11 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str) -> 
     troubles = _troubles({how: said for how, said in wrong.items() if how not in told})
     first = _with(first, findings)
     reason, right = first.reason, len(loaded) - len(wrong)
+    rerun = f"{right} program{'s' * (right > 1)} rerun"
     if first.outcome == "passed" and reason is None and right:
-        reason = f"{right} program{'s' * (right > 1)} rerun"
+        reason = rerun
+    elif first.outcome == "not_checked" and reason is not None and right:
+        reason = reason.replace(PASSED, PASSED.replace("passed", rerun), 1)
     return dataclasses.replace(first, reason=reason, notes=(*first.notes, *troubles))
 
 
