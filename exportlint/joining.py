@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "lint"
 CONFIRMED_BY = "confirmed by "  # how the evidence of a confirmed prediction begins
+DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such a line
 # Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
 TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
 BY_DEFAULT = frozenset({"passed", "failed"})
@@ -96,7 +97,7 @@ def _verdict(
         names = ", ".join(dict.fromkeys(check.name for check, _ in seen))
         return "confirmed", f"{CONFIRMED_BY}{names}"
     if not _ran(prediction, exercised):
-        return "not_exercised", "the line did not run"
+        return "not_exercised", DID_NOT_RUN
     by_name = {check.name: check for check in checks}
     rule = catalogue().get(prediction.rule)
     missing = []

@@ -85,7 +85,7 @@ class Observation:
         self.limit = limit
         self.where = ""
         self.left_out: dict[str, int] = {}
-        self.unmet = list(dict.fromkeys(classes))  # names of which no module was called
+        self.called: dict[str, str] = {}  # classes of which modules were called, with and without their modules
         self._cases: dict[Any, Observed] = {}
         self._of_class: dict[type, int] = {}
         self._configurations: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -184,11 +184,10 @@ class Observation:
     def _concerns(self, module: Any) -> bool:
         cls = type(module)
         full = f"{cls.__module__}.{cls.__qualname__}"
-        if self.classes:
-            met = [n for n in self.classes if fnmatch.fnmatchcase(full, n) or fnmatch.fnmatchcase(cls.__qualname__, n)]
-            self.unmet = [name for name in self.unmet if name not in met]
-            return bool(met)
-        return cls.__module__.partition(".")[0] != "torch"
+        if not self.classes and cls.__module__.partition(".")[0] == "torch":
+            return False
+        self.called[full] = cls.__qualname__
+        return not self.classes or any(is_called_so(full, cls.__qualname__, asked) for asked in self.classes)
 
     def _configuration(self, module: Any) -> Any:
         """What tells apart two modules of a class: what they print, and the shapes and dtypes of their state."""
@@ -203,6 +202,11 @@ class Observation:
 
     def _leave_out(self, words: str) -> None:
         self.left_out[words] = self.left_out.get(words, 0) + 1
+
+
+def is_called_so(full: str, short: str, asked: str) -> bool:
+    """Whether a class is meant that is called so with its module, and so without; the name may hold wildcards."""
+    return fnmatch.fnmatchcase(full, asked) or fnmatch.fnmatchcase(short, asked)
 
 
 def _nothing() -> None:

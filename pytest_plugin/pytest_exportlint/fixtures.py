@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import CHECKS
-from pytest_exportlint import options
+from pytest_exportlint import options, unrun
 
 from pytest_exportlint.ledger import LEDGER
 from pytest_exportlint.node_ids import plain_id
@@ -65,6 +65,7 @@ class ExportCheck:
         case = dataclasses.replace(case, expected_failures=self._expected(case))
         runner = self._runner()
         result = _run(runner, case, names or runner.options.checks, self._item)
+        result = dataclasses.replace(result, checks=tuple(map(unrun.only_shown, result.checks)))
         self._report(result, runner.notes)
         return result
 

@@ -11,6 +11,7 @@ from exportlint.findings import Environment, Readiness
 from exportlint.report.overview import WORDS, overview
 from exportlint.rules import catalogue
 from exportlint.text import clip, counted, map_strings, one_line, visible
+from pytest_exportlint import unrun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,12 +76,13 @@ def remarks(result: CaseResult, notes: Iterable[str]) -> str:
 def _of_this_case(result: CaseResult) -> CaseResult:
     """The case without predictions about other parts of its file, which its test does not run."""
     checks = (
-        dataclasses.replace(
-            check, findings=tuple(f for f in check.findings if f.counts or f.verdict != "not_exercised")
-        )
-        for check in result.checks
+        dataclasses.replace(check, findings=tuple(filter(_is_of_this_case, check.findings))) for check in result.checks
     )
     return dataclasses.replace(result, checks=tuple(checks))
+
+
+def _is_of_this_case(finding: Finding) -> bool:
+    return finding.counts or finding.verdict != "not_exercised" or unrun.is_only_shown(finding)
 
 
 def _headline(result: CaseResult, red: list[CheckResult], entries: list[Entry]) -> str:

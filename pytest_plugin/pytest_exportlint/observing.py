@@ -6,24 +6,28 @@ xdist each worker checks what it observed, and the controller reports it.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from exportlint.findings import RED, CaseResult, CheckResult
-from pytest_exportlint import options, session
+from exportlint.text import counted
+from pytest_exportlint import options, session, unrun
 from pytest_exportlint.expectations import label_of, reasons
 from pytest_exportlint.ledger import LEDGER, OBSERVED
 from pytest_exportlint.node_ids import heading
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     from exportlint.checks.observed import Observation
 
 NODE = OBSERVED
 WORKER_CASES = "exportlint_observed"
+WORKER_CALLED, WORKER_WHY_NOT = "exportlint_called", "exportlint_why_not"
 
 
 class Observer:
@@ -35,6 +39,7 @@ class Observer:
         self.reported: dict[str, int] = {}
         self._observation: Observation | None = None
         self._why_not: str | None = None
+        self._called: dict[str, str] = {}  # classes, with and without their modules
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -63,25 +68,44 @@ class Observer:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
         """Check what was observed when the last test is over."""
         done = yield
-        if self._observation is not None and not session.config.option.collectonly:
-            found = self._checked(self._observation)
-            output = getattr(self.config, "workeroutput", None)
-            if output is not None:
-                from pytest_exportlint import wire
+        if session.config.option.collectonly:
+            return done
+        found = self._checked(self._observation) if self._observation is not None else []
+        self._called.update(self._observation.called if self._observation is not None else {})
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            from pytest_exportlint import wire
 
-                output[WORKER_CASES] = wire.plain(found)
-            else:
-                self._report(session, found)
-        if not session.config.option.collectonly:
-            self._tell_unmet()
+            output[WORKER_CASES] = wire.plain(found)
+            output[WORKER_CALLED], output[WORKER_WHY_NOT] = self._called, self._why_not
+        else:
+            self._report(session, found)
+            self._note(self._unmet())
         return done
 
-    def _tell_unmet(self) -> None:
-        """Say which names of classes met no call; a worker of xdist sees a part of the calls only."""
-        if hasattr(self.config, "workerinput") or self.config.getoption("numprocesses", None):
+    def _note(self, words: Iterable[str]) -> None:
+        """Have words said at the session's end."""
+        from pytest_exportlint.summary import Summary
+
+        for plugin in self.config.pluginmanager.get_plugins():
+            if isinstance(plugin, Summary):
+                plugin.notes.update(dict.fromkeys(words))
+
+    def _unmet(self) -> Iterator[str]:
+        """What was asked for, and no test called; of the tests of all workers of xdist."""
+        from exportlint.checks.observed import is_called_so
+
+        if self._why_not is not None:
+            yield f"--export-observe: not checked: {self._why_not}"
             return
-        unmet = self._observation.unmet if self._observation is not None else self.settings.observe or ()
-        session.runner(self.config).notes += [f"--export-observe: no test called a module {name!r}" for name in unmet]
+        if not self.settings.observe and not self._called:
+            yield "--export-observe: no test called a module, other than torch's own"
+        known = sorted({short.rpartition(".")[2] for short in self._called.values()})
+        for asked in self.settings.observe or ():
+            if not any(is_called_so(full, short, asked) for full, short in self._called.items()):
+                close = difflib.get_close_matches(asked.rpartition(".")[2], known, n=1)
+                meant = f"; did you mean {close[0]}?" if close else ""
+                yield f"--export-observe: no test called a module {asked!r}{meant}"
 
     def _checked(self, observation: Observation) -> list[CaseResult]:
         from exportlint.checks.requirements import MissingRequirementError
@@ -90,12 +114,12 @@ class Observer:
         for where, case in observation.cases():
             try:
                 session.require()
-                found.append(session.runner(self.config).check_object(case, where))
+                result = session.runner(self.config).check_object(case, where)
+                found.append(dataclasses.replace(result, checks=tuple(map(unrun.only_shown, result.checks))))
             except MissingRequirementError as error:
                 checks = (CheckResult(name="capture", outcome="not_checked", reason=str(error)),)
                 found.append(CaseResult(name=case.name, target=where, checks=checks))
-        notes = session.runner(self.config).notes if found else []
-        notes += [f"not observed: {words} ({number} calls)" for words, number in observation.left_out.items()]
+        self._note(f"not observed: {words} ({counted(n, 'call')})" for words, n in observation.left_out.items())
         return found
 
     @pytest.hookimpl(optionalhook=True)
@@ -103,7 +127,10 @@ class Observer:
         """Report what a worker of xdist observed."""
         from pytest_exportlint import wire
 
-        cases = list(wire.parsed(getattr(node, "workeroutput", {}).get(WORKER_CASES, ())))
+        said = getattr(node, "workeroutput", {})
+        cases = list(wire.parsed(said.get(WORKER_CASES, ())))
+        self._called.update(said.get(WORKER_CALLED, {}))
+        self._why_not = self._why_not or said.get(WORKER_WHY_NOT)
         controller = self.config.pluginmanager.get_plugin("dsession")
         if cases and controller is not None:
             self._report(controller._session, cases)

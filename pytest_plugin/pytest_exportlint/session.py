@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from exportlint.findings import CaseResult, CheckResult
-from pytest_exportlint import options
+from pytest_exportlint import options, unrun
 from pytest_exportlint.expectations import Expectation, reasons
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class SharedCase:
         devices = shared.options.devices if device is None else (device.removeprefix("device-"),)
         with options_of(shared, checks=checks, devices=devices):
             found = self._checked(shared)
-        for check in found:
+        for check in map(unrun.only_shown, found):
             label = device if check.name == "device" and device is not None else check.name
             self._results[label] = dataclasses.replace(check, name=label)
         self._leave(labels, NOT_ASKED)  # which the runner leaves out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import CaseResult, CheckResult, Readiness
-from pytest_exportlint import options
+from pytest_exportlint import options, unrun
 from pytest_exportlint.ledger import LEDGER
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def _lines(readiness: Readiness) -> Iterator[str]:
         made = messages.how_made(case.checks)
         if made is not None:
             yield f"{one_line(visible(case.name), 60)}: {one_line(visible(made), 300)}"
+    yield from (one_line(visible(line), 300) for line in unrun.lines(readiness.cases))
     kept = sum(check.cached for _, check in checks)
     yield f"{counted(kept, 'verdict')} of {len(checks)} kept from an earlier run"
     yield from _unchecked(checks)

@@ -105,7 +105,7 @@ def test_there_is_a_case_for_each_class_and_configuration_up_to_the_limit(done):
 def test_a_failure_names_the_line_and_the_test_that_called(done):
     text = done.tests["Gate[capture]"].text
     assert text.startswith("Gate: capture failed: EXP101 at test_models.py:")
-    assert text.endswith("called by test_models.py::test_gate")
+    assert "\n\ncalled by test_models.py::test_gate\nrepeat: pytest test_models.py::test_gate " in text
     assert done.status == pytest.ExitCode.TESTS_FAILED
 
 
