@@ -38,11 +38,13 @@ from exportlint.source.values import (
     join_all,
     options,
     sizes,
+    the_tensor,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from exportlint.source.events import Asker
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
@@ -98,6 +100,10 @@ def _len(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
 
 def _range(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     bounds = given.positional
+    for bound in bounds:
+        if is_tensor(bound):
+            it.emit(Converted(it.site(node, state), bound, name))
+            return Sequence(None, Static("int"), "range")
     for kind in (Number, Size):
         for bound in bounds:
             if isinstance(bound, kind):
@@ -145,15 +151,29 @@ def _same_elements(it: Interpreter, node: ast.Call, name: str, given: Arguments,
 
 
 def _order(it: Interpreter, node: ast.Call, value: Value, given: Arguments, state: State) -> None:
-    """To sort tensors is to ask for the truth of comparisons."""
-    items = value.items or () if isinstance(value, Sequence) and "key" not in given.keywords else ()
+    """To sort tensors, or what is in one, is to ask for the truth of comparisons."""
+    if "key" in given.keywords:
+        return
+    items = value.items or () if isinstance(value, Sequence) else ()
     if len(items) > 1 and all(isinstance(item, Tensor) for item in items):
         it.emit(Asked(it.site(node, state), items[0], "sorted"))
+    else:
+        _ask_elements(it, node, value, "sorted", state)
+
+
+def _ask_elements(it: Interpreter, node: ast.Call, value: Value, by: Asker, state: State) -> None:
+    """Python's own functions take a tensor apart, and ask for the truth of its elements or of comparisons of them."""
+    tensor = the_tensor(value)
+    if tensor is not None and not (tensor.dims and tensor.dims[0] == Const(1) and by == "sorted"):
+        # What is taken out of a tensor is not known any more, whatever it was made of.
+        it.emit(Asked(it.site(node, state), replace(tensor, exact=False), by))
 
 
 def _extreme(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     values = given.positional
     if len(values) == 1:
+        if "key" not in given.keywords:
+            _ask_elements(it, node, values[0], "max" if name == "max" else "min", state)
         values = (values[0].any,) if isinstance(values[0], Sequence) else values
     for value in values:
         it.emit(Converted(it.site(node, state), value, name))
@@ -253,6 +273,7 @@ def _all(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
         it.emit(Asked(it.site(node, state), value.any, "and/or"))
         if any(isinstance(v, Truth) for v in options(value.any)):
             return value.any
+    _ask_elements(it, node, value, "all" if name == "all" else "any", state)
     return Static("bool")
 
 

@@ -26,6 +26,10 @@ Asker = Literal[
     "not",
     "bool()",
     "sorted",
+    "any",
+    "all",
+    "max",
+    "min",
     "in",
     "comprehension",
 ]

@@ -57,7 +57,7 @@ def _element(value: Value) -> Value:
         if value.counted:
             return UNKNOWN  # no capture gets so far: what follows from it is not told again
         rest = value.dims[1:] if value.dims else None
-        return replace(value, kept="", dims=rest, counted=False, scalar=None)
+        return replace(value, kept="", dims=rest, counted=False, scalar=None, exact=False)
     if isinstance(value, Sequence):
         return value.any
     if isinstance(value, TorchModule):

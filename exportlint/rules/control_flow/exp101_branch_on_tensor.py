@@ -2,7 +2,8 @@
 
 ## What it does
 Reports Python control flow (`if`, `while`, `case`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a
-tensor for its truth value, and what asks for it behind the scenes: `bool()`, `sorted()`, `torch._assert`.
+tensor for its truth value, and what asks for it behind the scenes: `bool()`, `torch._assert`, and Python's own
+`sorted()`, `any()`, `all()`, `max()` and `min()` of what is in a tensor.
 
 ## Why it matters
 While a model is captured, tensors have no values, so there is nothing to decide on: the capture fails. It fails for
@@ -43,7 +44,12 @@ def match(event: Asked) -> Iterator[Match]:
             "Use torch._check, torch._assert_async or an assertion on shapes.",
             fix=fix("Record the assertion", Asserted(event.site.range), unsafe=True) if not compared else None,
         )  # fmt: skip
-    elif event.by in ("in", "bool()", "sorted"):
+    elif event.by in ("max", "min"):
+        yield Match(
+            event.site, f"`{event.site.text}` compares the elements of a tensor in Python", "bool",
+            f"Use torch.{'amax' if event.by == 'max' else 'amin'}, which stays in the graph.",
+        )  # fmt: skip
+    elif event.by in ("in", "bool()", "sorted", "any", "all"):
         # A truth that decides nothing is a problem of its own only where tensors have no values at all.
         alone = event.by == "bool()" and event.site.text.startswith("bool(")
         yield Match(event.site, f"`{event.site.text}` asks {what} for its truth", "bool" if alone else "")
@@ -159,6 +165,41 @@ RULE = Rule(
                 imports="from torch import tensor",
                 init="self.on = bool(True)",
             ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    for part in sorted(x.flatten()):
+                        x = x + part
+                    return x
+            """),
+            good=example("""
+                def forward(self, x):
+                    for part in reversed(x.flatten()):
+                        x = x + part
+                    return x
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x * 2 if any(x.flatten()) else x
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x * 2 if any(x.size()) else x
+            """),
+        ),
+        Near(
+            variant="bool",
+            bad=example("""
+                def forward(self, x):
+                    return x * max(x.flatten())
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x * max(x.size())
+            """),
         ),
         Near(
             bad=example(

@@ -1,8 +1,8 @@
 """# data-dependent-number (EXP102)
 
 ## What it does
-Reports a number taken from a tensor (`int(t)`, `float(t)`, `.item()`, `.tolist()`, the length of a data-dependent
-result) on which a Python decision hangs.
+Reports a number taken from a tensor (`int(t)`, `float(t)`, `range(t)`, `.item()`, `.tolist()`, the length of a
+data-dependent result) on which a Python decision hangs.
 
 ## Why it matters
 The number is unknown while the model is captured. `.item()` alone is captured as an unknown symbol; a branch, a loop
@@ -89,8 +89,8 @@ def _converted(event: Converted) -> Iterator[Match]:
     text = f"`{event.site.text}` needs the number that is in a tensor"
     if event.to.startswith("math."):
         yield from _mathematical(event, tensor, number, text)
-    elif event.to == "round" and tensor is not None:
-        yield Match(event.site, text)
+    elif event.to in ("round", "range") and tensor is not None:
+        yield Match(event.site, text, "untraced" if tensor.exact else "")
     elif event.to == "tolist" and tensor is not None and tensor.real:
         yield Match(event.site, f"`{event.site.text}` makes a list of floating-point numbers", "untraced")
     elif event.to == "format":
@@ -303,6 +303,22 @@ RULE = Rule(
                 init="self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
                 inputs="torch.ones(2, 4), torch.tensor(1)",
             ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    y = x
+                    for _ in range(x.argmax()):
+                        y = y * 2
+                    return y
+            """),
+            good=example("""
+                def forward(self, x):
+                    y = x
+                    for _ in range(x.dim()):
+                        y = y * 2
+                    return y
+            """),
         ),
         Near(
             bad=example("""
