@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
 from exportlint.checks import uncaptured
-from exportlint.checks.context import Context, ModelError, as_module, fresh, seed_everything
+from exportlint.checks.context import Context, ModelError, NotCapturedError, as_module, fresh, seed_everything
 from exportlint.findings import CheckResult
+from exportlint.joining import NUMBERLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from exportlint.shapes.terms import Term
 
 REASON = "no weights"
-NOTE = "numbers are not checked: no weights"
+NOTE = NUMBERLESS
 
 
 class WeightlessContext(Context):
@@ -147,30 +148,44 @@ def _wants_numbers(error: BaseException) -> bool:
 
 
 def _shapes(ctx: WeightlessContext) -> CheckResult:
-    """The contract alone: what was asked of each dimension, and what is granted."""
-    from exportlint.shapes import contract as contracts
+    """The contract alone: what was asked of each dimension, or differs between two calls, and what is granted."""
+    from exportlint.checks.shapes import check
     from exportlint.shapes import terms
+    from exportlint.torch_hooks.guards import GuardLog
 
+    contract, inferred, log = None, False, GuardLog()
     try:
         contract, inferred = ctx.contract()
         if not contract.dynamic:
             return CheckResult(name="shapes", outcome="not_checked", reason="no dimension is dynamic")
-        if inferred:
-            reason = "no weights: dimensions are dynamic where dynamic_shapes says so, not where two calls differ"
-            return CheckResult(name="shapes", outcome="not_checked", reason=reason)
-        program = ctx.program()
+        _call_others(ctx)
+        subject = check.subject_of(ctx, contract, log, inferred=inferred)
     except Exception as error:
-        return uncaptured.result("shapes", error)
-    found = [
-        _pinned(ctx, term)
-        for term in terms.terms(contract, contracts.granted(program), ctx.guards)
-        if term.grant == "constant"
-    ]
+        # Where dimensions were declared, the check capture says what is wrong; to differ between calls is asked here.
+        if not inferred or isinstance(error, (ModelError, NotCapturedError)) or blame.is_out_of_memory(error):
+            return uncaptured.result("shapes", error)
+        return check.refused(ctx, error, log.guards, contract)
+    asked = terms.terms(contract, subject.granted, subject.guards)
+    found = [_pinned(ctx, term) for term in asked if term.grant == "constant"]
     if found:
         return CheckResult(
             name="shapes", outcome="failed", reason=found[0].message, findings=tuple(found), notes=(NOTE,)
         )
     return CheckResult(name="shapes", outcome="passed", reason="numbers not checked", notes=(NOTE,))
+
+
+def _call_others(ctx: WeightlessContext) -> None:
+    """Call the model as the further calls do.
+
+    Raises:
+        ModelError: When it does not take one of them; that it asks for numbers says nothing.
+    """
+    for inputs in ctx.further_examples():
+        try:
+            ctx.call_second(inputs)
+        except ModelError as error:
+            if not _wants_numbers(error.__cause__ or error):
+                raise
 
 
 def _pinned(ctx: WeightlessContext, term: Term) -> Finding:
@@ -227,4 +242,16 @@ def _elsewhere(ctx: WeightlessContext) -> tuple[Origin | None, Exception | None]
     return None, None
 
 
-_CHECKS: Mapping[str, Any] = {"capture": _capture, "shapes": _shapes, "device": _device}
+def _lint(ctx: WeightlessContext) -> CheckResult:
+    """The worker's half of the check `lint`: the lines that a call of fake tensors runs."""
+    from exportlint.checks import lint
+
+    result = lint.run(ctx)
+    cause = ctx.last_error
+    if result.reason != lint.PENDING and cause is not None and _wants_numbers(cause):
+        reason = f"the call needs numbers, and there are no weights: {blame.words(cause)}"
+        return CheckResult(name="lint", outcome="not_checked", reason=reason)
+    return result
+
+
+_CHECKS: Mapping[str, Any] = {"capture": _capture, "shapes": _shapes, "device": _device, "lint": _lint}

@@ -66,7 +66,7 @@ def run(ctx: Context) -> CheckResult:
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
-        return _refused(ctx, error, log.guards, contract if inferred else None)
+        return refused(ctx, error, log.guards, contract if inferred else None)
     if ctx.settings.died:
         return _replayed(subject)
     pinned = _pinned(subject)
@@ -136,7 +136,7 @@ def _auto(model: torch.nn.Module, contract: Contract, example: Inputs) -> Any:
     return shapes.dynamic_shapes(model, *pytree.tree_unflatten(flat, structure))
 
 
-def _refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
+def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
     """The result for a case whose export with these dynamic shapes fails; with a contract, they were inferred."""
     if contract is None or not contract.dynamic:
         return _not_checked("the model is not captured")
