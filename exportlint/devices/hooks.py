@@ -35,8 +35,6 @@ _NEEDED = (
     "_C._acc.register_python_privateuseone_device_guard",
     "_C._get_privateuse1_backend_name",
     "_C._accelerator_getAccelerator",
-    "_C._accelerator_synchronizeDevice",
-    "_C._accelerator_isAllocatorInitialized",
     "_C._jit_get_all_schemas",
     "_C._dispatch_has_kernel_for_dispatch_key",
     "_C._dispatch_get_registrations_for_dispatch_key",
@@ -202,7 +200,8 @@ def _do_nothing_for_accelerators() -> None:
         return called
 
     for name in ("_accelerator_synchronizeDevice", "_accelerator_isAllocatorInitialized"):
-        setattr(core, name, unless_second(getattr(core, name)))
+        if hasattr(core, name):  # a torch without it has nothing that would ask
+            setattr(core, name, unless_second(getattr(core, name)))
 
 
 def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]) -> None:
