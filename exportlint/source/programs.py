@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SAVES = r"\b(?:save|load|load_state_dict|script|trace|DataParallel|DistributedDataParallel)\("
 _MENTIONED = re.compile(_SAVES)
+_STEPS = 100_000  # what saves a model is seldom far away
 _CALLERS = 2  # how many calls away from what saves or loads a function may be
 
 
@@ -37,8 +38,13 @@ def runs(it: Interpreter, module: ModuleIndex) -> Iterator[tuple[str, Callable[[
         chosen = [each for each in every if wanted.search(_text(each[0].extent))]
     for entry, cls in chosen:
         name = entry.name if cls is None else f"{cls.name}.{entry.name}"
-        yield f"function {name}", partial(entries.run_entry, it, entry, cls)
+        yield f"function {name}", partial(_run_function, it, entry, cls)
     yield "code outside of functions", partial(_run_file, it, module, wanted)
+
+
+def _run_function(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> None:
+    it.steps = _STEPS
+    entries.run_entry(it, entry, cls)
 
 
 def _text(extent: Extent) -> str:
