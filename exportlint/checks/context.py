@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs, ModelCase
+    from exportlint.checks.state.python_state import Snapshot
     from exportlint.findings import CheckResult, Finding
     from exportlint.parity.compare import Bounds, Difference
     from exportlint.parity.reference import Reference
@@ -105,6 +106,7 @@ class Context:
         left_behind: What exports left behind in the eager model and in the code around it.
         judged: Results that were not equal bit for bit, and how they were judged, in words.
         last_error: What the model, or its export, raised last.
+        code_state: What outlives a model, as it was before the first call.
     """
 
     case: ModelCase
@@ -117,6 +119,7 @@ class Context:
     judged: dict[str, None] = field(default_factory=dict)
     inputs_after: Inputs | None = None
     last_error: BaseException | None = None
+    code_state: Snapshot | None = None
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
@@ -286,12 +289,21 @@ class Context:
         if not self._has_expected:
             try:
                 self.inputs_after = self.example()
-                self._expected = self.call_eager(self.build(), self.inputs_after)
+                model = self.build()
+                self.note_code_state(model)
+                self._expected = self.call_eager(model, self.inputs_after)
             except ModelError as error:
                 self.last_error = error.__cause__
                 raise
             self._has_expected = True
         return self._expected
+
+    def note_code_state(self, model: torch.nn.Module) -> None:
+        """Note what globals and the like hold before a model is called for the first time."""
+        from exportlint.checks.state.python_state import Snapshot
+
+        if self.code_state is None:
+            self.code_state = Snapshot(model, lasting=True)
 
     def call_second(self, inputs: Inputs) -> None:
         """Call a fresh eager model with the arguments of the second call, which are copied.
@@ -390,6 +402,7 @@ class Context:
         from exportlint.checks.state import leftovers
 
         model, (args, kwargs) = self.build(), inputs or self.example()
+        self.note_code_state(model)
         watch = leftovers.Watch(model)
         self.stage("export")
         try:

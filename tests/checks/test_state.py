@@ -41,6 +41,11 @@ COUNTING = (
 )
 COUNTER = ("self.calls = 0", "self.register_buffer('calls', torch.zeros(()))")
 
+HERE = (
+    "import json, os\nfrom pathlib import Path\nimport numpy as np\n"
+    "HERE = Path(__file__).parent\nNUMBER = str(HERE / 'number.txt')\n"
+)
+
 KINDS = {
     "counter": Kind(
         "EXP501",
@@ -244,6 +249,18 @@ KINDS = {
         + model("TOTAL[0] += 1  # <-\nreturn x + float(TOTAL[0])"),
         ("+ float(TOTAL[0])", "+ 1"),
     ),
+    "attribute of a thread": Kind(
+        "EXP501",
+        "import threading\nLOCAL = threading.local()\n"
+        + model("LOCAL.n = min(getattr(LOCAL, 'n', 0) + 1, 3)  # <-\nreturn x * LOCAL.n"),
+        ("return x * LOCAL.n", "return x"),
+    ),
+    "variable of the context": Kind(
+        "EXP501",
+        "from contextvars import ContextVar\nCALLS = ContextVar('CALLS', default=0)\n"
+        + model("CALLS.set(min(CALLS.get() + 1, 3))  # <-\nreturn x * CALLS.get()"),
+        ("return x * CALLS.get()", "return x"),
+    ),
     "Counter": Kind(
         "EXP501",
         "from collections import Counter\nSEEN = Counter()\n" + model("SEEN['n'] += 1  # <-\nreturn x * SEEN['n']"),
@@ -390,6 +407,56 @@ KINDS = {
         model("return x if 'EXPORTLINT_TEST' in os.environ else x * 2  # <-", above="import os\n"),
         ("else x * 2", "else x"),
     ),
+    "contents of a file": Kind(
+        "EXP303",
+        model("return x * float(open(NUMBER).read())  # <-", above=HERE),
+        ("x * float(open(NUMBER).read())", "x * len(NUMBER)"),
+    ),
+    "table of json": Kind(
+        "EXP303",
+        model("table = json.loads((HERE / 'table.json').read_text())  # <-\nreturn x * table['scale']", above=HERE),
+        ("x * table['scale']", "x"),
+    ),
+    "array that is loaded": Kind(
+        "EXP303",
+        model("return x + torch.from_numpy(np.load(HERE / 'array.npy'))  # <-", above=HERE),
+        ("x + torch.from_numpy(np.load(HERE / 'array.npy'))", "x"),
+    ),
+    "array of text that is loaded": Kind(
+        "EXP303",
+        model("return x * float(np.loadtxt(NUMBER))  # <-", above=HERE),
+        ("float(np.loadtxt(NUMBER))", "2"),
+    ),
+    "word in a file": Kind(
+        "EXP303",
+        model("mode = (HERE / 'mode.txt').read_text()  # <-\nreturn x * 2 if mode == 'fast' else x", above=HERE),
+        ("x * 2", "x"),
+    ),
+    "file that is there": Kind(
+        "EXP303",
+        model("return x * 2 if os.path.exists(NUMBER) else x  # <-", above=HERE),
+        ("x * 2", "x"),
+    ),
+    "file that is not there": Kind(
+        "EXP303",
+        model("return x * 2 if (HERE / 'debug.flag').is_file() else x  # <-", above=HERE),
+        ("x * 2", "x"),
+    ),
+    "size of a file": Kind(
+        "EXP303",
+        model("return x * os.stat(NUMBER).st_size  # <-", above=HERE),
+        ("os.stat(NUMBER).st_size", "2"),
+    ),
+    "files in a folder": Kind(
+        "EXP303",
+        model("return x * len(os.listdir(HERE / 'parts'))  # <-", above=HERE),
+        ("len(os.listdir(HERE / 'parts'))", "2"),
+    ),
+    "files of a pattern": Kind(
+        "EXP303",
+        model("n = len(list((HERE / 'parts').glob('*.bin')))  # <-\nreturn x * n", above=HERE),
+        ("x * n", "x"),
+    ),
     "seed in forward": Kind(
         "EXP303",
         model("torch.manual_seed(3)  # <-\nreturn x + torch.rand(4)"),
@@ -442,6 +509,17 @@ KEPT = {
     ),
     "own generator with the same seed": model("return x * random.Random(3).random()", above="import random\n"),
     "random numbers seeded in forward": model("random.seed(3)\nreturn x * random.random()", above="import random\n"),
+    "file that is read when the model is made": model(
+        "return x * self.scale", "self.scale = float(open(NUMBER).read())", above=HERE
+    ),
+    "weights that are loaded when the model is made": model(
+        "return x @ self.w", "self.w = nn.Parameter(torch.load(HERE / 'weights.pt'))", above=HERE
+    ),
+    "module that reads a file while it is imported": model(
+        "import sys\nsys.path.insert(0, str(HERE))\nimport reads_while_imported\n"
+        "del sys.modules['reads_while_imported']\nreturn x * reads_while_imported.N",
+        above=HERE,
+    ),
     "module whose input is overwritten": model("x.add_(1)\nreturn x * 2"),
 }
 
@@ -484,6 +562,8 @@ QUIET = {
     "debug switch": model(
         "if os.environ.get('EXPORTLINT_TEST'):  # <-\n    print(x.shape)\nreturn x", above="import os\n"
     ),
+    "file whose number is logged": model("print(open(NUMBER).read())  # <-\nreturn x", above=HERE),
+    "file that is asked for": model("if os.path.exists(NUMBER):  # <-\n    print('there')\nreturn x", above=HERE),
     "random tag": model("self.tag = random.random()  # <-\nreturn x", above="import random\n"),
     "file": model("open('/dev/null').close()  # <-\nreturn x * 2"),
     "file by its path": model(
@@ -523,8 +603,26 @@ def check(case, name="state"):
     }
 
 
+def write_files(folder):
+    """The files that the models read."""
+    import numpy as np
+    import torch
+
+    (folder / "number.txt").write_text("2\n")
+    (folder / "table.json").write_text('{"scale": 0.5}')
+    (folder / "mode.txt").write_text("slow")
+    (folder / "parts").mkdir()
+    (folder / "parts" / "one.bin").write_bytes(b"1")
+    (folder / "reads_while_imported.py").write_text(
+        "from pathlib import Path\nN = float((Path(__file__).parent / 'number.txt').read_text())\n"
+    )
+    np.save(folder / "array.npy", np.ones(4, dtype=np.float32))
+    torch.save(torch.ones(4, 4), folder / "weights.pt")
+
+
 def run_all(texts, folder):
     results = {}
+    write_files(folder)
     for number, (name, text) in enumerate(texts.items()):
         results[name] = check(load(text, folder, f"state_case{number}"))
     return results
@@ -689,6 +787,17 @@ def test_capture_blames_state_at_its_line(tmp_path):
     kind = KINDS["global"]
     result = in_fork(lambda: check(load(kind.text, tmp_path, "counts"), "capture"))
     assert [(rule, at) for rule, _, _, at, _ in alarms(result)] == [("EXP501", *marked(kind.text))]
+
+
+def test_what_only_the_first_call_changes_is_found_although_earlier_checks_called_the_model(tmp_path):
+    text = model("global READY\nif not READY:\n    x = x * 2\nREADY = True  # <-\nreturn x", above="READY = False\n")
+
+    def run():
+        ctx = Context(load(text, tmp_path, "starts"), Settings(("capture", "state")), lambda _: None)
+        found = [importlib.import_module(module_of(name)).run(ctx).findings for name in ("capture", "state")]
+        return [[[f.rule, f.line] for f in findings if f.severity != "info"] for findings in found]
+
+    assert in_fork(run) == [[["EXP501", *marked(text)]]] * 2
 
 
 def test_capture_blames_the_line_at_which_the_captured_call_parts(tmp_path):

@@ -12,8 +12,10 @@ A read without effect is information. Buffers that are updated in place are foll
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +24,7 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import divergence, uncaptured
 from exportlint.checks.context import ModelError, call, fresh, seed_everything, unchanged
-from exportlint.checks.state import leftovers, value_trace, writes
+from exportlint.checks.state import files, leftovers, value_trace, writes
 from exportlint.checks.state.holders import is_installed, python_modules, users_classes
 from exportlint.checks.state.python_state import Slot, Snapshot, slots
 from exportlint.checks.state.surroundings import OTHER_SEEDS, OTHER_VALUES, SHIFTS, Read, Surroundings, Twin
@@ -48,6 +50,7 @@ MAX_GROUPS = 6  # of changed names that are tried one by one
 MANY = 10**6  # calls after which something may be another way
 MANY_CALLS = 16  # that are made one after the other
 MAX_COUNTS = 30  # values of one counter that are tried
+MAX_FILES = 6  # that are given other contents
 MAX_LINES = 5  # of reads of one kind
 
 GOES_ON = "state baked: what is read here goes on from call to call, in fresh models too; the program keeps what it was"
@@ -58,7 +61,9 @@ _TRIED = {
     "entropy": "its result was the same in two calls",
     "environment": "its result was the same with each value that was tried",
     "file": "the program keeps what it held",
+    "path": "its result was the same with each answer that was tried",
 }
+_CALLED = {"environment": "the environment variable ", "file": "the file ", "path": "what the file system says of "}
 
 Group = tuple[str, str, str]
 
@@ -119,7 +124,10 @@ class Inquiry:
     def __post_init__(self) -> None:
         self.module = self.program.module()
         model = self.ctx.build()
+        self.found = Snapshot(model)
         self.start = Snapshot(model)
+        if self.ctx.code_state is not None:  # earlier checks have called the model
+            self.start.take_over(self.ctx.code_state)
         self.modules = python_modules({cls for module in model.modules() for cls in users_classes(module)})
 
     def run(self) -> None:
@@ -143,15 +151,11 @@ class Inquiry:
             if not same and not self._of_kind("entropy") and not any(finding.counts for finding in self.findings):
                 self._judge_first_calls()
         finally:
-            self.rewind()
-
-    def rewind(self) -> None:
-        """Give what outlives a model the values that it had before the check."""
-        self.start.restore(self.start.changed())
+            self.found.restore(self.found.changed())
 
     def build(self) -> nn.Module:
-        """A fresh model, with what outlives it as it was before the check."""
-        self.rewind()
+        """A fresh model, with what outlives it as it was before any was called."""
+        self.start.restore(self.start.changed())
         return self.ctx.build()
 
     def compare(self, expected: Any, actual: Any) -> Difference | None:
@@ -300,13 +304,19 @@ class Inquiry:
             self._add("EXP004", message, self.ctx.head(), str(difference))
 
     def _judge_memory(self, results: Sequence[Any], wanted: Sequence[Any], calls: Sequence[Inputs]) -> None:
-        """Later eager calls depend on earlier ones: the program must follow them."""
+        """Later eager calls depend on earlier ones: the program must follow them, and begin where they do."""
         produced = self._program_calls(calls)
-        for k, (expected, actual) in enumerate(zip(results, produced, strict=True)):
-            difference = self.compare(expected, actual)
-            if difference is not None and self.compare(wanted[k], expected) is not None:
-                self._blame_memory(k, wanted[k], calls, f"call {k + 1}: {difference}")
+        carried = [self.compare(want, result) is not None for want, result in zip(wanted, results, strict=True)]
+        parted = [self.compare(result, made) for result, made in zip(results, produced, strict=True)]
+        for k, difference in enumerate(parted):
+            if difference is not None and any(carried) and (carried[k] or self._begins_late(k)):
+                later = k if carried[k] else carried.index(True)
+                self._blame_memory(later, wanted[later], calls, f"call {k + 1}: {difference}")
                 return
+
+    def _begins_late(self, k: int) -> bool:
+        """Whether the program may hold what an earlier call left behind, and so differ from the very first."""
+        return k == 0 and any(slot.outlives for slot in self.before.changed())
 
     def _program_calls(self, calls: Sequence[Inputs]) -> list[Any]:
         self.ctx.stage("run of the program")
@@ -376,6 +386,7 @@ class Inquiry:
             self._confirm(self._of_kind("random"), base, twin, words)
         for name in dict.fromkeys(read.what for read in self._of_kind("environment")):
             self._judge_variable(name, base, bool(clocks))
+        self._judge_files(base, bool(clocks))
         if self._of_kind("entropy") and self.compare(base, self._under(Twin(clock=bool(clocks)))) is not None:
             for read in self._of_kind("entropy"):
                 self._frozen(read, "the eager model differs from itself with the same seeds")
@@ -445,6 +456,20 @@ class Inquiry:
                     self._frozen(read, words)
                 return
 
+    def _judge_files(self, base: Any, clock: bool) -> None:
+        """A finding for the lines that read a file, or ask for it, where another answer changes the result."""
+        reads = [*self._of_kind("file"), *self._of_kind("path")]
+        for path in list(dict.fromkeys(read.path for read in reads))[:MAX_FILES]:
+            here = [read for read in reads if read.path == path]
+            mentioned = [text for read in here for text in writes.strings_around(read.place)][:MAX_LINES]
+            with tempfile.TemporaryDirectory() as folder:
+                for words, file in files.others(path, Path(folder), mentioned):
+                    difference = self._confirmed(base, Twin(clock=clock, file=file))
+                    if difference is not None:
+                        for read in [read for read in here if read.kind == here[0].kind][:MAX_LINES]:
+                            self._frozen(read, f"{words}: {difference}")
+                        break
+
     def _judge_switch(self, switch: Switch, base: Any) -> None:
         """A finding for the lines that read it, where another answer changes what the eager model returns."""
         lines = switch.lines(self.lines)
@@ -485,9 +510,12 @@ class Inquiry:
 
     def _frozen(self, read: Read, evidence: str) -> None:
         self.frozen.add(read.place)
-        what = f"the environment variable {read.what}" if read.kind == "environment" else f"`{read.what}`"
+        what = f"{_CALLED[read.kind]}{read.what}" if read.kind in _CALLED else f"`{read.what}`"
         message = f"state baked: {what} is read once, while the model is captured, and the program keeps the answer"
-        rewrites = {"clock": "Pass the time in as a tensor.", "environment": "Read it in __init__, or pass it in."}
+        rewrites = {
+            "clock": "Pass the time in as a tensor.",
+            **dict.fromkeys(_CALLED, "Read it in __init__, or pass it in."),
+        }
         self._add(
             "EXP303", message, read.place, evidence, rewrites.get(read.kind, "Draw it with torch, or pass it in.")
         )
@@ -495,10 +523,11 @@ class Inquiry:
     def _inform(self) -> None:
         """Reads without an effect that was seen, in the project's own files."""
         told = {(f.file, f.line) for f in self.findings}
-        quiet = [r for r in self.reads if r.kind != "seed" and not is_installed(r.place.file)]
+        opened = {(read.place, read.path) for read in self._of_kind("file")}
+        reads = [read for read in self.reads if read.kind != "path" or (read.place, read.path) not in opened]
+        quiet = [r for r in reads if r.kind != "seed" and not is_installed(r.place.file)]
         for read in quiet[: 2 * MAX_LINES]:
-            what = {"environment": "the environment variable ", "file": "the file "}.get(read.kind, "")
-            message = f"{what}{read.what} is read when the model runs; {_TRIED[read.kind]}"
+            message = f"{_CALLED.get(read.kind, '')}{read.what} is read when the model runs; {_TRIED[read.kind]}"
             found = blame.finding("EXP303", message, read.place, outcome="fine")
             if (found.file, found.line) not in told:
                 self.findings.append(found)

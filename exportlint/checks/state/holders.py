@@ -6,6 +6,7 @@ import collections
 import functools
 import itertools
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -72,7 +73,7 @@ class Holders:
                 return ()
             self.classes.append(value)
         elif not isinstance(value, _CODE):
-            if users_module(type(value).__module__) is None:
+            if users_module(type(value).__module__) is None and not isinstance(value, threading.local):
                 return ()
             self.objects.append(value)
         return _inside(value)
@@ -135,7 +136,9 @@ def attributes_of(owner: Any) -> Iterator[tuple[str, Any]]:
 
 
 def table_of(owner: Any) -> dict[str, Any]:
-    """The attributes of an object that are in no slots."""
+    """The attributes of an object that are in no slots; of a `threading.local` those of this thread."""
+    if isinstance(owner, threading.local):
+        return vars(owner)
     try:
         table: dict[str, Any] = object.__getattribute__(owner, "__dict__")
     except AttributeError:

@@ -10,6 +10,7 @@ import functools
 import itertools
 import random
 import re
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,7 +89,9 @@ class Slot:
             return f"the default of {self.name}"
         if self.shared:
             return f"{self.owner.__name__}.{self.name}"
-        return f"self.{self.name}" if isinstance(self.owner, nn.Module) else f"{self.name} of a {self.holder}"
+        if isinstance(self.owner, nn.Module):
+            return f"self.{self.name}"
+        return f"{self.name} of {'an' if self.holder[0] in 'AEIOUaeiou' else 'a'} {self.holder}"
 
     @property
     def holder(self) -> str:
@@ -169,19 +172,32 @@ def _defaults(function: FunctionType) -> dict[str, Any]:
 
 
 class Snapshot:
-    """All slots of a model and of the code that it runs, with their values at this moment."""
+    """All slots of a model and of the code that it runs, with their values at this moment.
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
+    Args:
+        model: The model.
+        lasting: Whether to note only what a fresh model may have too; `model` is then not kept.
+    """
+
+    def __init__(self, model: nn.Module, *, lasting: bool = False) -> None:
+        self.model = None if lasting else model
         found = holders.of_model(model)
-        self.values = {slot.key: (slot, save(value)) for slot, value in _slots_of(found)}
+        noted = [slot for slot in _slots_of(found) if slot[0].outlives or not lasting]
+        self.values = {slot.key: (slot, save(value)) for slot, value in noted}
         self.owners = {id(owner) for owner in (*found.objects, *found.classes, *found.functions, *found.modules)}
+
+    def take_over(self, earlier: Snapshot) -> None:
+        """Put what was noted earlier in the place of what is noted here."""
+        new = [key for key, (slot, _) in self.values.items() if slot.outlives and id(slot.owner) in earlier.owners]
+        for key in new:
+            del self.values[key]
+        self.values |= earlier.values
 
     def changed(self) -> list[Slot]:
         """The slots that hold something else by now, new ones included."""
         found = []
         now = dict[tuple[int, str], Slot]()
-        for slot, value in slots(self.model):
+        for slot, value in slots(self.model) if self.model is not None else ():
             now[slot.key] = slot
             before = self.values.get(slot.key)
             if before is None or before[1].mark != save(value, keep=False).mark:
@@ -256,6 +272,8 @@ def save(value: Any, depth: int = 0, *, keep: bool = True) -> Saved:
         return Saved((type(value), repr(value)), lambda: value)
     if depth < MAX_DEPTH and isinstance(value, CONTAINERS):
         return _save_container(value, depth, keep=keep)
+    if isinstance(value, ContextVar):
+        return _save_variable(value, depth, keep=keep)
     return _save_generator(value) or _save_of_numpy(value) or Saved(id(value), lambda: value)
 
 
@@ -296,6 +314,15 @@ def _save_container(value: Any, depth: int, *, keep: bool) -> Saved:
         return value
 
     return Saved((type(value), 0 if base is tuple else id(value), size, names, marks), restore)
+
+
+def _save_variable(value: ContextVar[Any], depth: int, *, keep: bool) -> Saved:
+    """A variable of the context; one that was not set cannot be unset again."""
+    held = value.get(_NOTHING)
+    if held is _NOTHING:
+        return Saved((id(value),), lambda: value)
+    inner = save(held, depth + 1, keep=keep)
+    return Saved((id(value), inner.mark), lambda: _put_back(value, value.set, inner.restore()))
 
 
 def _save_generator(value: Any) -> Saved | None:
@@ -339,6 +366,6 @@ def _save_array(value: Any) -> Saved | None:
     return Saved((id(value), value.shape, str(value.dtype), kept.tobytes()), restore)
 
 
-def _put_back(value: Any, put: Callable[[Any], None], state: Any) -> Any:
+def _put_back(value: Any, put: Callable[[Any], Any], state: Any) -> Any:
     put(state)
     return value

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from exportlint import places
+from exportlint.checks.state import files
 from exportlint.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from types import FrameType, ModuleType
 
-Kind = Literal["clock", "random", "entropy", "environment", "file", "seed"]
+Kind = Literal["clock", "random", "entropy", "environment", "file", "path", "seed"]
 
 CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 ENTROPY: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
@@ -56,11 +57,13 @@ class Read:
         kind: What was read.
         what: How the source names it: ``time.time``, the variable, the file.
         place: The line that read it.
+        path: Of a file, or of what was asked of the file system: its absolute path.
     """
 
     kind: Kind
     what: str
     place: Place
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Twin:
         shift: Seconds by which that clock is ahead, for reads at `only`, or all.
         seed: Seed of Python's and numpy's random numbers; torch's stays.
         variable: Name and value of an environment variable; ``None`` for one that is not set.
+        file: Absolute path of a file or folder, and the path of what stands for it; nothing can be written then.
         only: The only line to which shift and seed apply.
     """
 
@@ -79,6 +83,7 @@ class Twin:
     shift: float = 0.0
     seed: int | None = None
     variable: tuple[str, str | None] | None = None
+    file: tuple[str, str] | None = None
     only: Place | None = None
 
 
@@ -307,16 +312,45 @@ class Surroundings:
             set_variable(name, value)
 
     def _patch_files(self) -> None:
-        plain = io.open
-
-        @functools.wraps(plain)
-        def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-            if isinstance(file, (str, os.PathLike)) and "r" in mode and not str(file).endswith((".py", ".pyc")):
-                self._note("file", Path(file).name, through_libraries(sys._getframe(1)))
-            return plain(file, mode, *args, **kwargs)
-
+        files.EAR.open(self._opened, read_only=self.twin.file is not None)
+        self._undo.append(files.EAR.close)
+        for name in files.ASKING:
+            self._replace(os, name, self._asked(getattr(os, name)))
+        if self.twin.file is None:
+            return
+        plain, opened = io.open, files.redirected(io.open, self.twin.file)
         for owner in (builtins, io):
-            self._replace(owner, "open", opened)
+            if owner.open is plain:
+                self._replace(owner, "open", opened)
+        self._replace(torch, "save", _refused)
+        numpy: Any = sys.modules.get("numpy")
+        for name in files.LOADING if numpy is not None else ():
+            self._replace(numpy, name, files.redirected(getattr(numpy, name), self.twin.file))
+
+    def _opened(self, path: str, frame: FrameType) -> None:
+        if files.counts(path):
+            place = files.reader(frame)
+            if place is not None:
+                self.reads.setdefault(Read("file", Path(path).name, place, files.absolute(path)))
+
+    def _asked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that asks the file system about a path, which is noted and may be another one."""
+
+        @functools.wraps(function)
+        def asked(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+            if isinstance(path, (str, os.PathLike)) and files.counts(name := str(path)):
+                place = files.reader(sys._getframe(1))
+                if place is not None:
+                    full = files.absolute(name)
+                    self.reads.setdefault(Read("path", Path(full).name, place, full))
+                    path = files.elsewhere(path, self.twin.file)
+            return function(path, *args, **kwargs)
+
+        return asked
+
+
+def _refused(*_: Any, **__: Any) -> None:
+    raise PermissionError("nothing is written while a model meets other files")
 
 
 class _Standing(type):
@@ -345,16 +379,10 @@ def direct(frame: FrameType) -> Place | None:
 
 def through_libraries(frame: FrameType) -> Place | None:
     """The user's line that asked the standard library or numpy to read; ``None`` where torch or exportlint asked."""
-    for caller in itertools.islice(_outwards(frame), 20):
+    for caller in itertools.islice(files.outwards(frame), 20):
         file = caller.f_code.co_filename
         if places.is_users(file):
             return Place(os.path.realpath(file), caller.f_lineno)
         if file.startswith(_TORCH) or f"{os.sep}exportlint{os.sep}" in file:
             return None
     return None
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Methods that change their object.
 _CHANGING = frozenset({
     "append", "appendleft", "extend", "insert", "add", "update", "setdefault", "pop", "popitem", "popleft", "remove",
-    "discard", "clear", "sort", "reverse", "fill_", "copy_", "add_", "mul_", "zero_", "__setitem__",
+    "discard", "clear", "sort", "reverse", "fill_", "copy_", "add_", "mul_", "zero_", "__setitem__", "set",
 })  # fmt: skip
 # Functions whose arguments name an attribute that they set.
 _SETTING = frozenset({"setattr", "register_buffer", "register_parameter", "add_module", "__setattr__", "setdefault"})
