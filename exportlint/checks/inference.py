@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint.checks.case import ModelCase, NoExampleError
+from exportlint.checks.second_call import SecondCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,14 @@ class Proposal:
 def case_of(factory: Callable[..., Any], name: str) -> ModelCase:
     """The case of a module class, or of a function that returns a module; nothing is called yet."""
     inferred = Inferred(factory, name)
-    return ModelCase(factory, lambda: inferred.inputs[0], lambda: inferred.inputs[1], name=name, about=inferred.words)
+    return ModelCase(
+        factory,
+        lambda: inferred.inputs[0],
+        lambda: inferred.inputs[1],
+        inputs2=lambda: inferred.second.inputs,
+        name=name,
+        about=inferred.words,
+    )
 
 
 class Inferred:
@@ -61,7 +69,13 @@ class Inferred:
         """What the example is and where it comes from, in one line."""
         args, kwargs = self.inputs
         given = [_shown(value) for value in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
-        return f"inputs inferred from {self._found.origin} and tried out: {', '.join(given) or 'none'}"
+        shown = ", ".join(given) or "none"
+        return f"inputs inferred from {self._found.origin} and tried out: {shown}; {self.second.words}"
+
+    @functools.cached_property
+    def second(self) -> SecondCall:
+        """A call with other sizes."""
+        return SecondCall(self._model, lambda: self.inputs)
 
     def _model(self) -> torch.nn.Module:
         from exportlint.checks.context import ModelError, as_module

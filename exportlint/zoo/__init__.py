@@ -108,12 +108,20 @@ def case(target: str) -> ModelCase:
         ZooError: When its library cannot be imported.
     """
     from exportlint.checks.case import ModelCase
+    from exportlint.checks.second_call import SecondCall
 
     source, _, name = target.partition(":")
     module = _source(source)
     model, example, about = (functools.partial(make, name) for make in (module.model, module.example, module.about))
     given: dict[str, Any] = {module.EXAMPLE: example}
-    return ModelCase(model, name=target, about=about, **given)
+    second = SecondCall(model, lambda: ((), example()) if module.EXAMPLE == "kwargs" else (tuple(example()), {}))
+    return ModelCase(
+        model,
+        name=target,
+        inputs2=lambda: second.inputs,
+        about=lambda: f"{about()}; {second.words}",
+        **given,
+    )
 
 
 @functools.cache

@@ -80,16 +80,25 @@ class Tricky(nn.Module):
 @pytest.mark.parametrize(
     ("factory", "words"),
     [
-        (Says, "inputs inferred from example_input_array and tried out: (3, 5)"),
-        (SaysByMethod, "inputs inferred from example_inputs and tried out: x=(4,), scale=2.0"),
-        (Image, "inputs inferred from the first layer, Conv2d and tried out: (2, 3, 64, 64)"),
+        (Says, "inputs inferred from example_input_array and tried out: (3, 5); and once more with 4 rows"),
+        (
+            SaysByMethod,
+            "inputs inferred from example_inputs and tried out: x=(4,), scale=2.0; and once more with 5 rows",
+        ),
+        (
+            Image,
+            "inputs inferred from the first layer, Conv2d and tried out: (2, 3, 64, 64); and once more with 3 rows",
+        ),
         (
             Tokens,
             "inputs inferred from the first layer, Embedding and the annotations and tried out: "  # noqa: ISC004
-            "(2, 8), (2, 8), 1.0, double=False",
+            "(2, 8), (2, 8), 1.0, double=False; and once more with 3 rows of length 9",
         ),
-        (Recurrent, "inputs inferred from the first layer, GRU and tried out: (2, 8, 6)"),
-        (Numbers, "inputs inferred from the annotations and tried out: 1"),
+        (Recurrent, "inputs inferred from the first layer, GRU and tried out: (2, 8, 6); and once more with 3 rows"),
+        (
+            Numbers,
+            "inputs inferred from the annotations and tried out: 1; no other size is checked: no tensor to make larger",
+        ),
     ],
 )
 def test_inputs_are_found_and_said(factory, words):

@@ -23,7 +23,7 @@ def gate_again() -> nn.Module:
 def other():
     raise RuntimeError
 """
-INFERRED = "inputs inferred from the first layer, Gate and tried out: (2, 3)"
+INFERRED = "inputs inferred from the first layer, Gate and tried out: (2, 3); and once more with 3 rows"
 
 
 @pytest.fixture(scope="module")

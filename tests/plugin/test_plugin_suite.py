@@ -126,7 +126,8 @@ def test_inferred_inputs_are_said(named):
     from exportlint.report import read
 
     (case,) = read(folder / "r.json").cases
-    assert case.checks[0].notes == ("inputs inferred from the first layer, Conv2d and tried out: (2, 3, 32, 32)",)
+    words = "inputs inferred from the first layer, Conv2d and tried out: (2, 3, 32, 32); and once more with 3 rows"
+    assert case.checks[0].notes == (words,)
     assert case.checks[0].cached
 
 

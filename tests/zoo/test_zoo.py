@@ -79,7 +79,7 @@ def test_report_of_a_model_type_says_how_it_was_made(report, tmp_path):
     assert check["outcome"] == "passed"
     assert check["notes"][-1] == (
         "BertModel from a small config with random weights; inputs inferred and tried out: "
-        "input_ids (2, 8), attention_mask (2, 8)"
+        "input_ids (2, 8), attention_mask (2, 8); and once more with 3 rows of length 9"
     )
 
 
