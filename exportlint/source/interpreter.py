@@ -76,6 +76,7 @@ class Interpreter:
         calling: The state in which a call is told.
         statement: The expression that is a statement, so that its value is dropped.
         here: The state in which something happened last.
+        saved: Where functions saved something: the function, and the expression that names the file.
         bindings: What binds variables in functions that were asked for it.
     """
 
@@ -106,6 +107,7 @@ class Interpreter:
     calling: State | None = None
     statement: ast.AST | None = None
     here: State | None = None
+    saved: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     bindings: dict[ast.AST, list[Binding]] = field(default_factory=dict)
 
     def reset(self) -> None:

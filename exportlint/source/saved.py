@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from exportlint.source.values import (
+    NONE,
     PARALLEL,
     SCRIPTED,
     TRACED,
@@ -18,8 +20,6 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    import ast
-
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
@@ -33,8 +33,12 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
     """The result of a function of torch that saves, loads, wraps or scripts a module; ``None`` for others."""
     if name in PARALLEL:
         return TorchModule(name, given.positional[:1], site=it.site(node, state))
+    if name == "torch.save":
+        it.saved.update((it.stack[-1] if it.stack else None, ast.dump(place)) for place in node.args[1:2])
+        return NONE
     if name == "torch.load":
-        mapped = given.open or len(given.positional) > 1 or "map_location" in given.keywords
+        here = any((it.stack[-1] if it.stack else None, ast.dump(place)) in it.saved for place in node.args[:1])
+        mapped = here or given.open or len(given.positional) > 1 or "map_location" in given.keywords
         return Loaded(it.site(node, state), mapped)
     return _scripted(name, given.get(0)) if name in _SCRIPTING else None
 

@@ -325,7 +325,12 @@ class StateDict(Value):
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Value):
-    """What ``torch.load`` returned at `site`, or what is in it; `mapped` if the call says where to put tensors."""
+    """What ``torch.load`` returned at `site`, or what is in it.
+
+    Attributes:
+        site: The call.
+        mapped: Whether the call says where to put tensors, or loads what the same function saved.
+    """
 
     site: Site
     mapped: bool

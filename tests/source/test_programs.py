@@ -129,6 +129,19 @@ def test_what_is_loaded_without_a_device_and_given_to_a_model(tmp_path: Path, lo
     assert [code for code, _ in found(tmp_path, text)] == ["EXP704"] * hit
 
 
+@pytest.mark.parametrize(("kept", "codes"), [("best", []), ("last", ["EXP704"])])
+def test_what_a_function_saved_itself_comes_back_to_the_same_devices(
+    tmp_path: Path, kept: str, codes: list[str]
+) -> None:
+    text = f"""
+def train(net, best, last):
+    for step in range(9):
+        torch.save(net.state_dict(), {kept})
+    net.load_state_dict(torch.load(best))
+"""
+    assert [code for code, _ in found(tmp_path, text)] == codes
+
+
 def test_what_is_loaded_for_something_else_is_not_said_to_hold_weights(tmp_path: Path) -> None:
     assert found(tmp_path, "def examples(path):\n    return torch.load(path)\n") == []
 

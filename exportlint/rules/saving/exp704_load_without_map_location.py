@@ -2,7 +2,7 @@
 
 ## What it does
 Reports a `torch.load` without `map_location` whose result is given to `load_state_dict`. Of other files that are loaded
-so, nothing is said.
+so, and of what the same function saved before, nothing is said.
 
 ## Why it matters
 The file says on which device each tensor was, and `torch.load` puts it there. A checkpoint that was saved on a GPU does
