@@ -724,6 +724,37 @@ def test_a_date_is_still_a_date(tmp_path):
     assert "the same at each time that was tried" in result["findings"][0][4]
 
 
+def test_of_two_questions_about_a_file_the_one_that_matters_is_found(tmp_path):
+    body = "known = os.path.exists(NUMBER)\nbig = os.path.getsize(NUMBER) > 3  # <-\nreturn x * 2 if big else x"
+    text = model(body, above=HERE)
+
+    def run():
+        write_files(tmp_path)
+        return check(load(text, tmp_path, "asks_twice"))
+
+    assert [(rule, line) for rule, _, _, line, _ in alarms(in_fork(run))] == [("EXP303", *marked(text))]
+
+
+def test_a_model_that_meets_other_files_writes_none(tmp_path):
+    """It makes what is missing, and it only seems to be missing."""
+    body = (
+        "if not os.path.exists(NUMBER):\n    Path(NUMBER).write_text('7')\n    os.makedirs(HERE / 'made')\n"
+        "return x * float(open(NUMBER).read())  # <-"
+    )
+    text = model(body, above=HERE)
+
+    def run():
+        write_files(tmp_path)
+        before = sorted(tmp_path.iterdir())
+        found = alarms(check(load(text, tmp_path, "makes_files")))
+        new = {path.name for path in tmp_path.iterdir()} - {path.name for path in before}
+        return [[rule, line] for rule, _, _, line, _ in found], sorted(new), (tmp_path / "number.txt").read_text()
+
+    found, new, held = in_fork(run)
+    assert (found, held) == ([["EXP303", *marked(text)]], "2\n")
+    assert set(new) <= {"makes_files.py", "__pycache__"}
+
+
 def test_helpers_in_another_module_are_blamed(tmp_path):
     (tmp_path / "helper_of_state.py").write_text(
         "import time\n\nCALLS = 0\n\n\ndef count():\n    global CALLS\n    CALLS += 1\n    return CALLS\n\n\n"

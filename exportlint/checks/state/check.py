@@ -418,8 +418,7 @@ class Inquiry:
         difference = self._confirmed(base, twin) if left else None
         if difference is None:
             return
-        ones = [dataclasses.replace(twin, only=place) for place in left]
-        alone = [one.only for one in ones if len(places) == 1 or self.compare(base, self._under(one)) is not None]
+        alone = list(places) if len(places) == 1 else [p for p in left if self._matters(p, base, twin)]
         together = list(places) if len(left) == len(places) else []  # else those that were found explain it
         for read in reads:
             if read.place in (alone or together)[:MAX_LINES]:
@@ -464,11 +463,18 @@ class Inquiry:
             mentioned = [text for read in here for text in writes.strings_around(read.place)][:MAX_LINES]
             with tempfile.TemporaryDirectory() as folder:
                 for words, file in files.others(path, Path(folder), mentioned):
-                    difference = self._confirmed(base, Twin(clock=clock, file=file))
+                    twin = Twin(clock=clock, file=file)
+                    difference = self._confirmed(base, twin)
                     if difference is not None:
-                        for read in [read for read in here if read.kind == here[0].kind][:MAX_LINES]:
+                        alone = [read for read in here if len(here) == 1 or self._matters(read.place, base, twin)]
+                        reads_it = [read for read in here if read.kind == here[0].kind]
+                        for read in (alone or reads_it)[:MAX_LINES]:
                             self._frozen(read, f"{words}: {difference}")
                         break
+
+    def _matters(self, place: Place, base: Any, twin: Twin) -> bool:
+        """Whether a twin's answers at this line alone make the eager model return something else."""
+        return self.compare(base, self._under(dataclasses.replace(twin, only=place))) is not None
 
     def _judge_switch(self, switch: Switch, base: Any) -> None:
         """A finding for the lines that read it, where another answer changes what the eager model returns."""

@@ -90,7 +90,7 @@ def reader(frame: FrameType | None) -> Place | None:
 
     Returns:
         The line; ``None`` for what an import reads, for what torch or exportlint read for themselves, for source that
-        a warning shows, and for the folders on the way to a file.
+        a warning shows, and for the folders on the way to a file or to one that is made.
     """
     for caller in itertools.islice(outwards(frame), MOST_FRAMES):
         file, name = caller.f_code.co_filename, caller.f_code.co_name
@@ -98,7 +98,7 @@ def reader(frame: FrameType | None) -> Place | None:
             continue
         if places.is_users(file):
             return None if name == "<module>" else Place(os.path.realpath(file), caller.f_lineno)
-        unasked = file in _SHOWING or name.endswith("realpath")
+        unasked = file in _SHOWING or name.endswith("realpath") or name == "makedirs"
         if unasked or file.startswith(("<frozen importlib", _TORCH)) or f"{os.sep}exportlint{os.sep}" in file:
             return None
     return None
@@ -131,11 +131,13 @@ def elsewhere(path: Any, substitute: tuple[str, str] | None) -> Any:
     return path
 
 
-def redirected(function: Callable[..., Any], substitute: tuple[str, str]) -> Callable[..., Any]:
-    """The function, with another path as its first argument where that is meant."""
+def redirected(function: Callable[..., Any], substitute: tuple[str, str], only: Place | None) -> Callable[..., Any]:
+    """The function, with another path as its first argument where that is meant, and where it is asked at `only`."""
 
+    @functools.wraps(function)
     def redirected(path: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(elsewhere(path, substitute), *args, **kwargs)
+        here = only is None or reader(sys._getframe(1)) == only
+        return function(elsewhere(path, substitute) if here else path, *args, **kwargs)
 
     return redirected
 

@@ -76,7 +76,7 @@ class Twin:
         seed: Seed of Python's and numpy's random numbers; torch's stays.
         variable: Name and value of an environment variable; ``None`` for one that is not set.
         file: Absolute path of a file or folder, and the path of what stands for it; nothing can be written then.
-        only: The only line to which shift and seed apply.
+        only: The only line to which shift, seed and file apply.
     """
 
     clock: bool = False
@@ -318,14 +318,14 @@ class Surroundings:
             self._replace(os, name, self._asked(getattr(os, name)))
         if self.twin.file is None:
             return
-        plain, opened = io.open, files.redirected(io.open, self.twin.file)
+        plain, opened = io.open, files.redirected(io.open, self.twin.file, self.twin.only)
         for owner in (builtins, io):
             if owner.open is plain:
                 self._replace(owner, "open", opened)
         self._replace(torch, "save", _refused)
         numpy: Any = sys.modules.get("numpy")
         for name in files.LOADING if numpy is not None else ():
-            self._replace(numpy, name, files.redirected(getattr(numpy, name), self.twin.file))
+            self._replace(numpy, name, files.redirected(getattr(numpy, name), self.twin.file, self.twin.only))
 
     def _opened(self, path: str, frame: FrameType) -> None:
         if files.counts(path):
@@ -343,7 +343,7 @@ class Surroundings:
                 if place is not None:
                     full = files.absolute(name)
                     self.reads.setdefault(Read("path", Path(full).name, place, full))
-                    path = files.elsewhere(path, self.twin.file)
+                    path = files.elsewhere(path, self.twin.file if self.twin.only in (None, place) else None)
             return function(path, *args, **kwargs)
 
         return asked
