@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.source import tensors
 from exportlint.source.events import Changed
 from exportlint.source.parameters import Arguments
-from exportlint.source.project import canonical
+from exportlint.source.project import Assigned, canonical
 from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
     NONE,
@@ -159,6 +159,8 @@ def put(
     """Bind an attribute of an object."""
     if isinstance(base, Class):
         _put_on_class(it, base, node, name, value, state, how)
+    if isinstance(base, Module):
+        _put_on_module(it, base, node, name, value, state, how)
     if not isinstance(base, Instance):
         return
     initial = it.initial(base, name)
@@ -196,6 +198,23 @@ def _put_on_class(
     it.write((base.entry, name), change, state)
 
 
+def _put_on_module(
+    it: Interpreter, base: Module, node: ast.AST, name: str, value: Value, state: State, how: str
+) -> None:  # fmt: skip
+    """Bind a global of another file, which is where that file's functions read it."""
+    target = it.project.resolve(base.index, name)
+    if not isinstance(target, Assigned):
+        return
+    it.silent += 1  # to bind a name is not to read it
+    old = it.global_value(base.index, name, state)
+    it.silent -= 1
+    guard = state.frame.guards[-1] if state.frame.guards else None
+    site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
+    where = f"{base.index.name.rpartition('.')[2]}.{name}"
+    change = Changed(it.site(node, state), None, where, value, old, how, guard=site, decides=decides)
+    it.write((target.module, target.name), change, state)
+
+
 def at_home(value: Value, old: Value, name: str) -> Value:
     """The value as an attribute: a new tensor is a plain one, a parameter or buffer stays what it is."""
     if isinstance(value, Tensor):
@@ -223,6 +242,9 @@ def _of_external(it: Interpreter, base: External, name: str, state: State) -> Va
 
 
 def _of_module(it: Interpreter, base: Module, name: str, state: State) -> Value:
+    if it.project.resolve(base.index, name) is None:
+        inner = it.project.find(f"{base.index.name}.{name}", base.index)  # a file of the package
+        return UNKNOWN if inner is None else it.target(inner)
     return it.global_value(base.index, name, state)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source import attributes
-from exportlint.source.events import Asked, Changed, Converted, Identified, Iterated
+from exportlint.source.events import Asked, Changed, Converted, Identified, Indexed, Iterated
 from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
     NONE,
@@ -19,6 +19,7 @@ from exportlint.source.values import (
     External,
     Instance,
     Method,
+    Module,
     Number,
     Sequence,
     Setting,
@@ -238,7 +239,7 @@ def _bind(
     """``setattr``, however it is spelt."""
     from exportlint.source.statements import reads_attribute
 
-    if isinstance(owner, Instance) and isinstance(name, Const) and value is not None:
+    if isinstance(owner, (Instance, Module)) and isinstance(name, Const) and value is not None:
         advances = not it.silent and bool(node.args) and reads_attribute(node.args[-1], str(name.value))
         how = "advance" if advances else "set"
         attributes.put(it, owner, node, str(name.value), value, state, how=how)
@@ -439,6 +440,8 @@ def _grow(
     from exportlint.source.statements import note_change
 
     value = given.positional[-1] if given.positional else UNKNOWN
+    if isinstance(receiver, Dict) and name == "setdefault" and given.positional:
+        it.emit(Indexed(it.site(node, state), receiver, given.positional[0], stored=True))
     note_change(it, node, receiver, value, name, state)
     result = receiver.any if isinstance(receiver, Sequence) and name == "pop" else NONE if name != "pop" else UNKNOWN
     variable = node.func.value if isinstance(node.func, ast.Attribute) else None

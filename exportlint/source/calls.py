@@ -270,10 +270,17 @@ def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, sta
     if name in ("itertools.count", "itertools.cycle", "itertools.repeat"):
         repeated = given.get(0) if name.endswith("repeat") else None
         return Sequence(None, Static("int") if name.endswith("count") else repeated or UNKNOWN, "iterator")
+    if name.startswith("collections."):
+        return _collection(name, given)
+    return (given.get(0) or UNKNOWN) if name in _PROGRESS else None
+
+
+def _collection(name: str, given: Arguments) -> Value | None:
+    """What a class of ``collections`` makes."""
     if name == "collections.deque":
         first = given.get(0)
         return Sequence(None, first.any) if isinstance(first, Sequence) else Sequence(()) if first is None else None
-    return (given.get(0) or UNKNOWN) if name in _PROGRESS else None
+    return Dict() if name in ("collections.OrderedDict", "collections.defaultdict") else None
 
 
 def _parts(given: Arguments) -> tuple[Value, ...]:

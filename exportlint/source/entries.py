@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exportlint.source.calls import annotated
@@ -15,6 +16,7 @@ from exportlint.source.values import (
     NONE,
     UNKNOWN,
     Closure,
+    Const,
     External,
     Function,
     Instance,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from exportlint.source.tree import Parameter
 
 _PYTHON = frozenset({*dir(list), *dir(dict), *dir(str), *dir(int), *dir(float), *dir(set)})
+_OF_OBJECTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 _TENSOR_ONLY = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 
 
@@ -136,21 +139,59 @@ def _used_as_tensor(it: Interpreter, name: str, function: FunctionNode, state: S
         state: A state of the function, from before its first line.
         depth: How many calls are followed from here.
     """
-    methods = facts().methods
+    parameter = _Parameter(it, name, function, state)
     for node in (use for statement in function.body for use in _uses(statement)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
-            attribute = node.attr
-            if attribute in _TENSOR_ONLY or (attribute in methods and attribute not in _PYTHON):
-                return True
-        if not isinstance(node, ast.Call) or not any(isinstance(p, ast.Name) and p.id == name for p in given(node)):
-            continue
-        first = given(node)[0]
-        callees = [each for each in options(_callee(it, node.func, function, state)) if each != NONE]
-        if isinstance(first, ast.Name) and first.id == name and any(map(_takes_tensor, callees)):
+        if isinstance(node, ast.Attribute) and _is_of_tensors(node.attr) and parameter.decides(node.value):
             return True
-        if depth and callees and all(_helper_takes_tensor(it, name, node, each, depth - 1) for each in callees):
+        if not isinstance(node, ast.Call) or not given(node):
+            continue
+        handed, first = any(map(parameter.stands, given(node))), parameter.decides(given(node)[0])
+        callees = options(_callee(it, node.func, function, state)) if handed or first else ()
+        callees = tuple(each for each in callees if each != NONE)
+        if first and any(map(_takes_tensor, callees)):
+            return True
+        followed = callees if handed and depth else ()
+        if followed and all(_helper_takes_tensor(it, name, node, each, depth - 1) for each in followed):
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of a function, and the expressions that are tensors if it is one, and are none if it is none.
+
+    Attributes:
+        it: Resolves names.
+        name: The parameter.
+        function: The function.
+        state: A state of the function, from before its first line.
+    """
+
+    it: Interpreter
+    name: str
+    function: FunctionNode
+    state: State
+
+    def stands(self, node: ast.expr) -> bool:
+        """Whether this is the parameter itself."""
+        return isinstance(node, ast.Name) and node.id == self.name
+
+    def decides(self, node: ast.expr) -> bool:
+        """Whether this is the parameter, or made of it and constants by operators: ``x >= 0``, ``x * 2``, ``-x``."""
+        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+            return self.decides(node.operand)
+        if isinstance(node, ast.Compare) and not any(isinstance(op, _OF_OBJECTS) for op in node.ops):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.BinOp):
+            sides = [node.left, node.right]
+        else:
+            return self.stands(node)
+        others = [side for side in sides if not self.decides(side)]
+        return len(others) < len(sides) and all(map(self._is_number, others))
+
+    def _is_number(self, node: ast.expr) -> bool:
+        number = _before(self.it, node, self.function, self.state)
+        return isinstance(number, Const) and isinstance(number.value, (int, float))
 
 
 def _callee(it: Interpreter, node: ast.expr, function: FunctionNode, state: State) -> Value:
@@ -158,13 +199,24 @@ def _callee(it: Interpreter, node: ast.expr, function: FunctionNode, state: Stat
     name = dotted(node)
     if not name:
         return UNKNOWN
+    for inner in descendants(function):
+        if isinstance(inner, FunctionNode) and inner.name == name:
+            return Function(inner, Closure(state.frame.module, _known(function, state), state.frame.cls))
+    return _before(it, node, function, state)
+
+
+def _known(function: FunctionNode, state: State) -> dict[str, Value]:
+    """The variables of a function before its first line, of which nothing is known but the object."""
     own = [p.name for p in parameters(function)]
     known = {**state.variables, **dict.fromkeys(own, UNKNOWN)}
     if own and state.frame.owner is not None:
         known[own[0]] = state.frame.owner
-    for inner in descendants(function):
-        if isinstance(inner, FunctionNode) and inner.name == name:
-            return Function(inner, Closure(state.frame.module, known, state.frame.cls))
+    return known
+
+
+def _before(it: Interpreter, node: ast.expr, function: FunctionNode, state: State) -> Value:
+    """The value of an expression before the first line of a function."""
+    known = _known(function, state)
     it.silent += 1
     try:
         return it.expression(node, State(state.frame, known))
@@ -196,6 +248,11 @@ def _helper_takes_tensor(it: Interpreter, name: str, node: ast.Call, callee: Val
         if _used_as_tensor(it, str(taken), function, inner, depth):
             return True
     return False
+
+
+def _is_of_tensors(attribute: str) -> bool:
+    """Whether tensors have the attribute, and Python's own objects have none of that name."""
+    return attribute in _TENSOR_ONLY or (attribute in facts().methods and attribute not in _PYTHON)
 
 
 def _takes_tensor(callee: Value) -> bool:

@@ -429,6 +429,113 @@ def test_state_is_carried_only_where_a_later_call_can_see_it(tmp_path: Path, bod
     assert found == lines
 
 
+KEYED = """
+import collections
+import torch
+from torch import nn
+_TABLES{made}
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor):
+        n = {key}
+        {body}
+"""
+KEPT = "if n not in _TABLES: _TABLES[n] = torch.arange(3, device=x.device)"
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "body", "severity"),
+    [
+        (" = {}", "x.shape[1]", KEPT, ["warning"]),
+        (": dict[int, torch.Tensor] = {}", "len(x)", KEPT, ["warning"]),
+        (" = collections.OrderedDict()", "x.size(0)", KEPT, ["warning"]),
+        (" = collections.defaultdict(dict)", "(x.shape[1], x.device)", KEPT, ["warning"]),
+        (" = {}", "x.shape[1]", "y = _TABLES.setdefault(n, torch.arange(3, device=x.device))", ["warning"]),
+        (" = {}", "x.shape[-1]", KEPT, ["info"]),
+        (" = {}", "x.shape[0] * x.shape[1]", KEPT, ["info"]),
+        (" = {}", "x.dim()", KEPT, []),
+        (" = {}", "x.dtype", KEPT, []),
+    ],
+)
+def test_a_global_dictionary_under_a_size_as_its_key_pins_the_size(
+    tmp_path: Path, made: str, key: str, body: str, severity: list[str]
+) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(KEYED.format(made=made, key=key, body=f"{body}\n        return x + _TABLES[n]"), encoding="utf-8")
+    assert [p.severity for p in lint([file], Options()) if p.rule.code == "EXP302"] == severity
+
+
+COUNTER = """
+from torch import nn
+from pkg import counter as own
+import pkg.counter
+class Net(nn.Module):
+    def forward(self, x):
+        x = x.relu()
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("own.calls += 1; return x * own.calls", [("net.py", 8)]),
+        ("pkg.counter.calls = own.calls + 1; return x * own.calls", [("net.py", 8)]),
+        ("own.calls += 1; return x * own.read()", [("net.py", 8)]),
+        ("own.count(); return x * own.calls", [("counter.py", 7)]),
+        ("setattr(own, 'calls', own.calls + 1); return x * own.calls", [("net.py", 8)]),
+        ("y = x * own.calls; own.calls = x.mean(); return y", [("net.py", 8)]),
+        ("if not own.done: own.done = True; x = -x\n        return x", [("net.py", 8)]),
+        ("own.calls = 1; return x * own.calls", []),
+        ("own.calls = x.mean(); return x * own.calls", []),
+        ("return x * own.calls", []),
+        ("own.absent += 1; return x * own.absent", []),
+    ],
+)
+def test_a_global_of_another_file_is_state(tmp_path: Path, body: str, found: list[tuple[str, int]]) -> None:
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("", encoding="utf-8")
+    functions = "def read():\n    return calls\ndef count():\n    global calls\n    calls += 1\n"
+    (folder / "counter.py").write_text(f"calls = 0\ndone = False\n{functions}", encoding="utf-8")
+    (folder / "net.py").write_text(COUNTER.format(body=body), encoding="utf-8")
+    reported = [(p.path.name, p.range.line) for p in lint([folder], Options()) if p.rule.code == "EXP501"]
+    assert reported == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("assert (x >= 0).all()", True),
+        ("assert not (x != x).any()", True),
+        ("assert (0 < x).sum() > 3", True),
+        ("assert ((x >= 0) & (x < self.high)).all()", True),
+        ("assert torch.all(-x < 1)", True),
+        ("if torch.any(x * 2 > 1): raise ValueError", True),
+        ("assert (x > self.other).all()", False),
+        ("assert (x in (1, 2)).all()", False),
+        ("assert (x > y).all()", False),
+        ("assert (x >= 0).bit_length()", False),
+        ("assert x >= 0", False),
+        ("assert all(v >= 0 for v in x)", False),
+    ],
+)
+def test_what_is_done_with_a_comparison_of_a_parameter_tells_that_it_is_a_tensor(
+    tmp_path: Path, body: str, found: bool
+) -> None:
+    text = f"""
+    import torch
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self, other):
+            super().__init__()
+            self.other, self.high = other, 4.5
+        def forward(self, x, y):
+            {body}
+            return x
+    """
+    assert [code for code, _ in codes(tmp_path, text)] == ["EXP101"] * found
+
+
 @pytest.mark.parametrize(
     ("arguments", "found"), [('"pe", None', []), ('name="pe", tensor=None', []), ('"other", None', [("EXP203", 8)])]
 )

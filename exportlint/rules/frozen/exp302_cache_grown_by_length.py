@@ -2,7 +2,7 @@
 
 ## What it does
 Reports a table that `forward` keeps on `self`, in a global or in a cache, and rebuilds when the length changes or
-grows.
+grows, or under the length as its key.
 
 ## Why it matters
 The capture sees one length. The program keeps the table of that length, or the comparison pins the dimension to the
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Carried, Indexed
-from exportlint.source.values import Dict, Size, Tensor, Value, options, sizes, the_tensor
+from exportlint.source.values import Dict, Size, Tensor, options, sizes, the_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,17 +32,20 @@ def match(event: Carried | Called | Indexed) -> Iterator[Match]:
             site = change.guard or event.site  # the test is what pins the dimension
             yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")
     elif isinstance(event, Indexed):
-        if event.stored and isinstance(event.value, Dict) and event.value.kept and _varies(event.index):
-            where = event.value.kept.partition(" ")[2]
-            yield Match(event.site, f"`{where}` keeps what was made for one size, under that size as its key")
+        if event.stored and isinstance(event.value, Dict) and event.value.kept:
+            yield from _keyed(event, event.value.kept.partition(" ")[2])
     elif event.name == "functools.lru_cache":
         keyed = sizes((*event.arguments, *event.keywords.values()))
         if keyed and the_tensor(event.result) is not None:
             yield Match(event.site, f"`{event.site.text}` caches a tensor by the size of an input", "lru_cache")
 
 
-def _varies(index: Value) -> bool:
-    return any(size.varies for size in sizes((index,)))
+def _keyed(event: Indexed, where: str) -> Iterator[Match]:
+    """A size is a key. Of a dimension that seems to hold features, only the cache itself says that it varies."""
+    keys = [size for size in sizes((event.index,)) if size.varies or size.dynamic is None]
+    if keys:
+        guess = not any(size.varies for size in keys)
+        yield Match(event.site, f"`{where}` keeps what was made for one size, under that size as its key", guess=guess)
 
 
 _KEYED = """
@@ -122,6 +125,20 @@ RULE = Rule(
             good=example(
                 _KEYED.replace("[0]", "[1]"),
                 init="self.tables = {}",
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(5, 4)",
+            ),
+        ),
+        Near(
+            bad=example(
+                _KEYED.replace("self.tables", "TABLES"),
+                above="TABLES = {}",
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(5, 4)",
+            ),
+            good=example(
+                _KEYED.replace("self.tables", "TABLES").replace("[0]", "[1]"),
+                above="TABLES = {}",
                 inputs="torch.ones(3, 4)",
                 inputs2="torch.ones(5, 4)",
             ),

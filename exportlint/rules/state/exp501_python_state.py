@@ -2,7 +2,7 @@
 
 ## What it does
 Reports counters, appended lists, advanced iterators, flags and attributes that `forward` changes and that a later call
-reads.
+reads: on `self`, on a class, in a global, or in an imported file of the project.
 
 ## Why it matters
 The program keeps the value of the one call that was captured. Its second call repeats the first.
@@ -67,7 +67,8 @@ def _is_first_call(change: Changed) -> bool:
     flipped = isinstance(change.value, Const) and isinstance(change.value.value, bool) and change.how == "set"
     if not flipped or not change.decides or change.guard is None or not isinstance(change.old, (Const, Static)):
         return False
-    return re.fullmatch(rf"(?:not )?(?:\w+\.)?{re.escape(change.name)}", change.guard.text) is not None
+    name = re.escape(change.name.rpartition(".")[2])
+    return re.fullmatch(rf"(?:not )?(?:\w+\.)*{name}", change.guard.text) is not None
 
 
 def _is_unread(event: Carried) -> bool:
