@@ -54,6 +54,7 @@ class Run:
         calls: The torch functions: name, Python numbers among the arguments, dtypes and shapes of the results.
         reads: The user's lines that asked for a device, in order.
         questions: Those of them that asked what the machine has.
+        at_making: Whether some were asked while the model was made.
         named: Types of devices beside `TYPES` that they asked for by name.
         result: What the model returned.
         error: What it raised instead.
@@ -63,6 +64,7 @@ class Run:
     calls: list[Call] = field(default_factory=list)
     reads: dict[Place, None] = field(default_factory=dict)
     questions: set[Place] = field(default_factory=set)
+    at_making: bool = False
     named: set[str] = field(default_factory=set)
     result: Any = None
     error: Exception | None = None
@@ -226,17 +228,30 @@ def watch(call: Callable[[], Any], device_type: str | None = None, only: Iterabl
         device_type: What tensors say their device is; `None` for the truth.
         only: The lines that are told so; `None` for every line.
     """
+    return _fresh_run(lambda: call, device_type, only)[0]
+
+
+def _fresh_run(
+    fresh: Callable[[], Callable[[], Any]], device_type: str | None = None, only: Iterable[Place] | None = None
+) -> tuple[Run, Callable[[], Any]]:
+    """The same for a model that is made first, which is told alike what the machine has; and what runs it."""
     mode = _Posing(device_type, only)
+    call: Callable[[], Any] = lambda: None  # noqa: E731 - there is none where making it fails
     try:
+        with questions.watched(mode.answer):
+            call = fresh()
+        made = mode.run
+        mode.run = Run()
         with _posing_autocast(device_type), hooks.uncompiled(), questions.watched(mode.answer), mode:
             call()
-            mode.run = Run()
+            mode.run = Run(reads=dict(made.reads), questions=set(made.questions), named=set(made.named))
+            mode.run.at_making = bool(made.reads)
             mode.run.result = call()
     except MemoryError:
         raise
     except Exception as error:
         mode.run.error = error
-    return mode.run
+    return mode.run, call
 
 
 @contextlib.contextmanager
@@ -261,13 +276,12 @@ def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str]
         fresh: Makes a model and returns what runs it, under `torch.no_grad`.
         device_types: Any of `TYPES`; a rarer type is added where the model asks for it by name.
     """
-    call = fresh()
-    plain = watch(call)
+    plain, call = _fresh_run(fresh)
     if plain.error is not None:
         return []
     found = []
     for device_type in (*device_types, *(plain.named - set(device_types))):
-        full = watch(call, device_type)
+        full = _fresh_run(fresh, device_type)[0] if plain.at_making else watch(call, device_type)
         if _difference(plain, full) is not None:
             found += _branches_of(fresh, device_type, list(full.reads)[:_MOST_LINES])
     return found
@@ -275,12 +289,12 @@ def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str]
 
 def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines: list[Place]) -> list[Branch]:
     """Those of the lines that make the difference alone; a fresh model each, since runs may leave something behind."""
-    plain = watch(fresh())
-    if _difference(plain, watch(fresh())) is not None:
+    plain = _fresh_run(fresh)[0]
+    if _difference(plain, _fresh_run(fresh)[0]) is not None:
         return []  # it differs from run to run
 
     def at(places: Sequence[Place]) -> Iterator[Branch]:
-        run = watch(fresh(), device_type, places)
+        run = _fresh_run(fresh, device_type, places)[0]
         what = _difference(plain, run)
         if what is not None:
             lacking, last = _lacking(plain, run, device_type), places[-1]

@@ -29,7 +29,7 @@ _MODULES = {
     "xpu": ("xpu",),
     ANY: ("accelerator",),
 }
-_NAMES = ("is_available", "device_count", "is_built", "is_bf16_supported", "current_accelerator")
+_NAMES = frozenset({"is_available", "device_count", "is_built", "is_bf16_supported", "current_accelerator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ def watched(answer: Callable[[Question, Place, Any], Any]) -> Iterator[None]:
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
-            replaced += [(names, name, names[name]) for name in _NAMES if id(names.get(name)) in substitutes]
+            held = names.keys() & _NAMES
+            replaced += [(names, name, names[name]) for name in held if id(names[name]) in substitutes]
     try:
         for names, name, function in replaced:
             names[name] = substitutes[id(function)]
@@ -81,7 +82,7 @@ def _functions() -> Iterator[tuple[Question, Any]]:
         for path in modules:
             with contextlib.suppress(AttributeError):
                 names = vars(operator.attrgetter(path)(torch))
-                yield from ((Question(device_type, name), names[name]) for name in _NAMES if name in names)
+                yield from ((Question(device_type, name), names[name]) for name in _NAMES & names.keys())
 
 
 def _asked(function: Any, question: Question, answer: Callable[[Question, Place, Any], Any]) -> Any:

@@ -308,3 +308,14 @@ def test_branches_of_cond_are_checked_whichever_is_taken(tmp_path, sign):
     )
     result = in_fork(lambda: check(load(model(body, "self.t = torch.ones(4)"), tmp_path, f"cond{len(sign)}")))
     assert sorted((rule, line) for rule, _, _, line, _ in alarms(result)) == [("EXP201", 8), ("EXP203", 6)]
+
+
+def test_a_question_for_the_machine_while_the_model_is_made(tmp_path):
+    text = model("return x * self.n", "self.n = {}() + 2")
+    result = in_fork(lambda: check(load(text.format("torch.cuda.device_count"), tmp_path, "asks")))
+    assert [(rule, severity, line) for rule, severity, _, line, _ in alarms(result)] == [("EXP204", "warning", 6)]
+    assert alarms(result)[0][4] == "branch on device: where cuda is available something else is computed here"
+    result = in_fork(lambda: check(load(text.format("torch.accelerator.device_count"), tmp_path, "asks_any")))
+    assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP204", 6)]
+    result = in_fork(lambda: check(load(text.format("int"), tmp_path, "asks_nothing")))
+    assert (result["outcome"], result["findings"]) == ("passed", [])

@@ -253,3 +253,27 @@ def test_branches_of_cond_that_are_not_taken_are_posed_too():
     assert not torch.equal(plain.result, posed.result)
     assert torch.equal(branch.plain.result, branch.run.result)
     assert found(lambda: Inside(odd=True), "cuda") == []
+
+
+class Chooses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2 if torch.cuda.is_available() else 3  # chooses
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_questions_while_the_model_is_made():
+    """One that cannot be made as it would be elsewhere tells nothing."""
+    (branch,) = found(Chooses, "cuda")
+    assert (branch.place.line, branch.asks_the_machine) == (line_of("chooses"), True)
+    assert branch.what == "mul(3) -> float32[2, 3] on the CPU, mul(2) -> float32[2, 3] there"
+    assert found(Chooses, "mps") == []
+
+    class Moves(Chooses):
+        def __init__(self):
+            super().__init__()
+            torch.zeros(1, device="cuda" if self.scale == 2 else "cpu")
+
+    assert found(Moves, "cuda") == []

@@ -102,14 +102,22 @@ class Watched:
 
 def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
     """The watched run; `None`, and a reason in the report, when the model does not run."""
-    from exportlint.devices import hooks
+    from exportlint.devices import hooks, questions
     from exportlint.devices.kept import find_kept
     from exportlint.devices.provenance import Provenance
 
+    asked: dict[Place, None] = {}
+
+    def note(_: object, place: Place, truth: Any) -> Any:
+        asked[place] = None
+        return truth
+
     try:
-        model, inputs = ctx.build(), ctx.example()
-        before = find_kept(model)
+        with hooks.hidden(), questions.watched(note):
+            model = ctx.build()
+        before, inputs = find_kept(model), ctx.example()
         provenance = Provenance("cpu", before)
+        provenance.reads |= asked
         ctx.stage("eager run on the CPU")
         with hooks.hidden(), provenance:
             result = tensors(call(model, inputs))
