@@ -516,7 +516,18 @@ def unchanged(program: ExportedProgram) -> Iterator[None]:
     finally:
         with torch.no_grad():
             for tensor, value in zip(tensors, before, strict=False):
-                tensor.copy_(value)
+                write_back(tensor, value)
+
+
+def write_back(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Give a tensor the values of a copy of it; where it is expanded, each element is written once."""
+    import torch
+
+    if tensor.layout is torch.strided:
+        for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+            if stride == 0 and size > 1:
+                tensor, value = tensor.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
+    tensor.copy_(value)
 
 
 def mutates(program: ExportedProgram) -> bool:

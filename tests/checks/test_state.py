@@ -239,7 +239,7 @@ KINDS = {
     "object that a class keeps": Kind(
         "EXP501",
         "class Box:\n    only = None\n    n = 0\n    @classmethod\n    def get(cls):\n"
-        "        cls.only = cls.only or cls()\n        return cls.only\n"
+        "        cls.only = cls.only or cls()\n        return cls.only\nBox.get()\n"
         + model("box = Box.get()\nbox.n += 1  # <-\nreturn x * box.n"),
         ("return x * box.n", "return x"),
     ),
@@ -922,6 +922,20 @@ def test_the_check_calls_the_model_few_times(tmp_path):
         return len(calls) / 2  # the module, and the layer in it
 
     assert in_fork(run) == 5
+
+
+def test_a_table_that_is_expanded_is_put_back(tmp_path):
+    """In the program, beside a write, and in a global whose base changes."""
+    above = "BASE = torch.zeros(1, 4)\nWIDE = BASE.expand(2, 4)\n"
+    body = "BASE.add_(1)  # <-\nself.seen.add_(1)\nreturn x * self.table + WIDE"
+    init = "self.table = torch.ones(1, 4).expand(2, 4)\nself.register_buffer('seen', torch.zeros(()))"
+    text = model(body, init, above=above)
+    result = in_fork(lambda: [check(load(text, tmp_path, "expanded"), name) for name in ("capture", "state")])
+    for found in result:
+        assert (found["outcome"], ("EXP501", *marked(text)) in {(f[0], f[3]) for f in alarms(found)}) == (
+            "failed",
+            True,
+        )
 
 
 def test_a_module_without_python_state_is_silent(tmp_path):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
+from exportlint.checks.context import write_back
 from exportlint.checks.state import holders
 from exportlint.checks.state.holders import CONTAINERS, MAX_DEPTH, MAX_ELEMENTS, elements, is_library, slots_of
 
@@ -285,7 +286,7 @@ def _save_tensor(value: torch.Tensor, *, keep: bool) -> Saved:
     def restore() -> torch.Tensor:
         if copy is not None and (value.is_inference() or value._version != version):
             with torch.no_grad():
-                value.detach().copy_(copy)
+                write_back(value.detach(), copy)
         return value
 
     return Saved((id(value), version), restore)
