@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from exportlint.checks import variants
 from exportlint.findings import CHECKS
 from pytest_exportlint import options, unrun
-
 from pytest_exportlint.ledger import LEDGER
 from pytest_exportlint.node_ids import plain_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -166,7 +167,8 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.
 
     try:
         with session.options_of(runner, checks=checks):
-            results = [runner.check_object(part, item.nodeid, str(item.path)) for part in case.expand()]
+            parts = variants.added(case, runner.options.variants).expand()
+            results = [runner.check_object(part, item.nodeid, str(item.path)) for part in parts]
     except ServerError as error:
         words = str(error)
     else:
@@ -174,9 +176,9 @@ def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.
     pytest.fail(f"exportlint cannot start its worker server: {words}", pytrace=False)
 
 
-def _joined(case: ModelCase, results: list[CaseResult]) -> CaseResult:
-    """One result for a case of several methods."""
-    if not case.methods:
+def _joined(case: ModelCase, parts: Sequence[ModelCase], results: list[CaseResult]) -> CaseResult:
+    """One result for a case of several methods or variants."""
+    if len(parts) == 1:
         return results[0]
     checks = tuple(
         dataclasses.replace(check, name=f"{label}.{check.name}" if label else check.name)

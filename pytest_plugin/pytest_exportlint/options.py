@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from exportlint.checks.variants import VARIANTS
 from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LEAST_SECONDS = 1.0
 CACHE = ".exportlint_cache"
 KEYS = (
     "checks", "devices", "examples", "timeout", "memory", "isolation", "tolerance", "cache-dir", "observe-limit",
-    "expected-failures",
+    "expected-failures", "variants",
 )  # fmt: skip
 
 
@@ -46,6 +47,7 @@ class Settings:
         reports: Files to write.
         github: Whether to print annotations for GitHub.
         expected: Failures that are expected.
+        variants: Variants in which each case is checked, beside its own.
     """
 
     checks: tuple[str, ...] = CHECKS
@@ -62,6 +64,7 @@ class Settings:
     reports: tuple[Path, ...] = ()
     github: bool = False
     expected: tuple[Expectation, ...] = ()
+    variants: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -102,6 +105,7 @@ _TEXTS = (
         "WHERE",
         f"Where checks run: {', '.join(ISOLATIONS)}. Default: auto, a child process; none, pytest's own, is to debug.",
     ),
+    ("variants", "NAMES", f"Check each case in these variants too, separated by commas: {', '.join(VARIANTS)}."),
     ("cache_dir", "FOLDER", f"Where verdicts are kept. Default: {CACHE} beside pytest's configuration."),
 )
 
@@ -149,6 +153,7 @@ def read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(f"exportlint: {error}") from None
     readers = {
         "checks": _checks, "examples": _examples, "devices": _devices, "timeout": _timeout, "isolation": _isolation,
+        "variants": _variants,
     }  # fmt: skip
     for name, reader in readers.items():
         text = config.getoption(f"exportlint_{name}")
@@ -182,7 +187,7 @@ def _of_configuration(table: Table) -> dict[str, Any]:
         if given is not None:
             reader = {**readers, "isolation": _isolation}.get(key, str)
             values[key.replace("observe-limit", "observe_limit")] = _converted(table, key, reader, str(given))
-    for key, select_names in (("checks", select), ("devices", _select_devices)):
+    for key, select_names in (("checks", select), ("devices", _select_devices), ("variants", _select_variants)):
         names = table.strings(key)
         if names is not None:
             values[key] = _converted(table, key, select_names, names)
@@ -244,6 +249,18 @@ def _checks(value: str) -> tuple[str, ...]:
 
 def _devices(value: str) -> tuple[str, ...]:
     return _select_devices(_names(value))
+
+
+def _select_variants(names: Iterable[str]) -> tuple[str, ...]:
+    wanted = list(names)
+    for name in wanted:
+        if name not in VARIANTS:
+            raise ValueError(f"{name!r} is no variant; known: {', '.join(VARIANTS)}")
+    return tuple(name for name in VARIANTS if name in wanted)
+
+
+def _variants(value: str) -> tuple[str, ...]:
+    return _select_variants(_names(value))
 
 
 def _examples(value: str) -> int:

@@ -63,6 +63,7 @@ def _make(settings: options.Settings) -> Runner:
             isolation=cast("Isolation", settings.isolation),
             tolerance=settings.tolerance,
             memory=settings.memory,
+            variants=settings.variants,
         ),
         None if settings.cache is None else Verdicts(settings.cache),
     )
