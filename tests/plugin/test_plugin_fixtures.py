@@ -213,11 +213,15 @@ def test_an_unexpected_pass_fails(done):
         "Linear: capture failed",
         "",
         "capture failed: passes although it is expected to fail (was broken): remove the expectation",
+        "",
+        "repeat: pytest test_models.py::test_unexpected_pass",
     ]
 
 
 def test_the_test_itself_is_not_blamed_for_a_library(done):
-    assert "test_models.py:" not in done.tests["test_library_model"].text
+    text, _, again = done.tests["test_library_model"].text.partition("repeat: ")
+    assert "test_models.py:" not in text
+    assert again == "pytest test_models.py::test_library_model"
 
 
 @pytest.mark.parametrize(
