@@ -319,8 +319,9 @@ def _save_container(value: Any, depth: int, *, keep: bool) -> Saved:
 
 def _save_variable(value: ContextVar[Any], depth: int, *, keep: bool) -> Saved:
     """A variable of the context; one that was not set cannot be unset again."""
-    held = value.get(_NOTHING)
-    if held is _NOTHING:
+    try:
+        held = value.get()
+    except LookupError:
         return Saved((id(value),), lambda: value)
     inner = save(held, depth + 1, keep=keep)
     return Saved((id(value), inner.mark), lambda: _put_back(value, value.set, inner.restore()))
