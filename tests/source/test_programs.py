@@ -142,6 +142,14 @@ def train(net, best, last):
     assert [code for code, _ in found(tmp_path, text)] == codes
 
 
+@pytest.mark.parametrize(
+    ("owner", "codes"), [("self.lr_scheduler", []), ("grad_scaler", []), ("optimizer", ["EXP704"])]
+)
+def test_states_that_hold_no_tensors_are_on_no_device(tmp_path: Path, owner: str, codes: list[str]) -> None:
+    text = f"def resume(self, grad_scaler, optimizer, path):\n    {owner}.load_state_dict(torch.load(path))\n"
+    assert [code for code, _ in found(tmp_path, text)] == codes
+
+
 def test_what_is_loaded_for_something_else_is_not_said_to_hold_weights(tmp_path: Path) -> None:
     assert found(tmp_path, "def examples(path):\n    return torch.load(path)\n") == []
 

@@ -11,6 +11,7 @@ not load where there is none, or fewer.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Rule, outcomes
@@ -22,9 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+# The states of schedulers and scalers hold Python numbers, which are on no device.
+_OF_NUMBERS = re.compile(r"sched|scaler", re.IGNORECASE)
+
+
 def match(event: Called) -> Iterator[Match]:
     """What was loaded without a word on devices is given to a model or an optimizer."""
     if not event.name.endswith("load_state_dict") or not event.arguments:
+        return
+    if _OF_NUMBERS.search(event.site.text.partition(".load_state_dict")[0]):
         return
     for value in options(event.arguments[0]):
         if isinstance(value, Loaded) and not value.mapped:
