@@ -2,6 +2,7 @@
 
     exportlint check SITE/transformers SITE/timm SITE/torchvision --output-format json > findings.json
     python benchmarks/precision/draw.py draw findings.json --site SITE
+    python benchmarks/precision/draw.py again later.json --site SITE
     python benchmarks/precision/draw.py table
 
 ``draw`` writes `findings.jsonl` beside this script: 100 of the errors and warnings, drawn with a fixed seed from all of
@@ -10,8 +11,9 @@ them in the order of files, lines and rules. A reader then writes ``verdict`` an
 * *right*: torch does at that line what the finding says, in a model that the class is for, as it stands;
 * *wrong*: it does not, or no call that the class allows gets there so.
 
-``table`` writes `README.md` from the verdicts. It ends with status 1 while findings are without verdict or fewer than
-90 % are right.
+``again`` notes which of them a later linter still tells, so that the wrong ones can be seen to go and the right ones to
+stay. ``table`` writes `README.md` from the verdicts. It ends with status 1 while findings are without verdict or fewer
+than 90 % are right.
 """
 
 from __future__ import annotations
@@ -55,6 +57,12 @@ def _record(finding: dict[str, Any], site: Path) -> dict[str, Any]:
     return {"file": file, "line": line, **kept, "source": source, "verdict": None, "reason": None}
 
 
+def noted(records: list[dict[str, Any]], later: list[dict[str, Any]], site: Path) -> list[dict[str, Any]]:
+    """The same findings, with whether they are among those of a later run."""
+    told = {_order(_record(f, site)) for f in later if f["severity"] != "info"}
+    return [{**record, "still_told": _order(record) in told} for record in records]
+
+
 def versions(site: Path) -> list[str]:
     """The packages that were linted, with their versions."""
     found = {d.metadata["Name"]: d.version for d in distributions(path=[str(site)])}
@@ -77,6 +85,7 @@ def table(head: dict[str, Any], records: list[dict[str, Any]]) -> str:
         "(`draw.py` says how).",
         "",
         f"**{right} of {judged} are right.**",
+        *_since(records),
         "",
         "| rule | right | wrong |",
         "|---|---|---|",
@@ -86,6 +95,19 @@ def table(head: dict[str, Any], records: list[dict[str, Any]]) -> str:
     lines += ["", "## Wrong", "", *_rows(r for r in records if r["verdict"] != "right")]
     lines += ["", "## Right", "", *_rows(r for r in records if r["verdict"] == "right")]
     return "\n".join(lines) + "\n"
+
+
+def _since(records: list[dict[str, Any]]) -> list[str]:
+    """What became of them, where that was noted."""
+    if any("still_told" not in r for r in records):
+        return []
+    counts = Counter((r["verdict"], r["still_told"]) for r in records)
+    gone, wrong = counts["wrong", False], counts["wrong", False] + counts["wrong", True]
+    kept, right = counts["right", True], counts["right", True] + counts["right", False]
+    return [
+        "",
+        f"Mended since: {gone} of the {wrong} wrong ones are not told any more, {kept} of the {right} right ones are.",
+    ]
 
 
 def _rows(records: Any) -> list[str]:
@@ -104,9 +126,10 @@ def main() -> int:
     """Draw findings, or count the verdicts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    draw = commands.add_parser("draw")
-    draw.add_argument("findings", type=Path)
-    draw.add_argument("--site", type=Path, required=True)
+    for name in ("draw", "again"):
+        command = commands.add_parser(name)
+        command.add_argument("findings", type=Path)
+        command.add_argument("--site", type=Path, required=True)
     commands.add_parser("table")
     args = parser.parse_args()
     if args.command == "draw":
@@ -115,6 +138,9 @@ def main() -> int:
         write([{"seed": SEED, "findings": number, "packages": versions(args.site)}, *drawn(found, args.site)])
         return 0
     head, *records = (json.loads(line) for line in DRAWN.read_text().splitlines())
+    if args.command == "again":
+        write([head, *noted(records, json.loads(args.findings.read_text()), args.site)])
+        return 0
     whole_file.write(TABLE, table(head, records).encode())
     right = sum(r["verdict"] == "right" for r in records)
     return int(any(r["verdict"] is None for r in records) or right < WANTED * len(records))
