@@ -29,6 +29,8 @@ RESULTS: tuple[Result, ...] = get_args(Result)
 CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "steps", "methods", "training", "lint")
 # The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
 DEVICES = ("second", "meta", "fake-cuda", "cuda", "mps", "xpu")
+# In which a case can be checked beside its own.
+VARIANTS = ("bfloat16", "float16", "autocast")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
 
 SCHEMA_VERSION = 1

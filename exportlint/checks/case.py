@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from exportlint.checks import variants
-from exportlint.checks.variants import VARIANTS
-from exportlint.findings import CHECKS
+from exportlint.findings import CHECKS, VARIANTS
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 F = TypeVar("F")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import ModelCase
 
-VARIANTS = ("bfloat16", "float16", "autocast")
-
 
 def of_case(case: ModelCase, variant: str) -> ModelCase:
     """The case in this variant, named ``case[variant]``; its methods are in the variant too.

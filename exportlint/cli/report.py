@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exportlint.checks.variants import VARIANTS
+from exportlint.findings import VARIANTS
 from exportlint.findings import CHECKS, DEVICES
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.checks import variants
 from exportlint.findings import CHECKS
-from pytest_exportlint import options, unrun
+from pytest_exportlint import options
 from pytest_exportlint.ledger import LEDGER
 from pytest_exportlint.node_ids import plain_id
 
@@ -66,6 +65,8 @@ class ExportCheck:
         case = dataclasses.replace(case, expected_failures=self._expected(case))
         runner = self._runner()
         result = _run(runner, case, names or runner.options.checks, self._item)
+        from pytest_exportlint import unrun
+
         result = dataclasses.replace(result, checks=tuple(map(unrun.only_shown, result.checks)))
         self._report(result, runner.notes)
         return result
@@ -162,6 +163,7 @@ def _selected(checks: Iterable[str]) -> tuple[str, ...]:
 def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.Item) -> CaseResult:
     """Run these checks on the case, or on each of its methods."""
     __tracebackhide__ = True
+    from exportlint.checks import variants
     from exportlint.checks.isolation.client import ServerError
     from pytest_exportlint import session
 

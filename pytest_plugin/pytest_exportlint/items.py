@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.checks import variants
 from exportlint.findings import CHECKS, RED, CaseResult
 from pytest_exportlint import options, repeating, session
 from pytest_exportlint.ledger import MODELS
@@ -122,6 +121,8 @@ def of_object(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.I
         return None
     for case in cases:
         _require_one(collector, case)
+    from exportlint.checks import variants
+
     asked = [variants.added(case, collector.config.stash[options.KEY].variants) for case in cases]
     return [item for case in asked for part in case.expand() for item in _of_case(collector, part, obj)]
 

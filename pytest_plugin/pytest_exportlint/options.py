@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.checks.variants import VARIANTS
-from exportlint.findings import CHECKS, DEVICES
+from exportlint.findings import CHECKS, DEVICES, VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from exportlint.findings import CaseResult, CheckResult
-from pytest_exportlint import options, unrun
+from pytest_exportlint import options
 from pytest_exportlint.expectations import Expectation, reasons
 
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ class SharedCase:
                 self._run_group(group)
 
     def _run_group(self, labels: list[str]) -> None:
+        from pytest_exportlint import unrun
+
         device = next((label for label in labels if label.startswith("device-")), None)
         shared = runner(self.config)
         checks = options.select("device" if label == device else label for label in labels)

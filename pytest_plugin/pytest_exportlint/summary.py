@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import CaseResult, CheckResult, Readiness
-from pytest_exportlint import options, unrun
+from pytest_exportlint import options
 from pytest_exportlint.ledger import LEDGER
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _table(readiness: Readiness, terminal: TerminalReporter) -> str:
 def _lines(readiness: Readiness) -> Iterator[str]:
     """The slowest checks, how many verdicts were kept, and what was not checked."""
     from exportlint.text import counted, one_line, visible
-    from pytest_exportlint import messages
+    from pytest_exportlint import messages, unrun
 
     checks = [(case, check) for case in readiness.cases for check in case.checks]
     slow = sorted((pair for pair in checks if not pair[1].cached), key=lambda pair: -pair[1].seconds)[:SLOWEST]
