@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exportlint.findings import VARIANTS
-from exportlint.findings import CHECKS, DEVICES
+from exportlint.findings import CHECKS, DEVICES, VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
