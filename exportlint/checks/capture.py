@@ -45,7 +45,7 @@ def run(ctx: Context) -> CheckResult:
     """Run the check; after a failure the result so far is sent ahead, since exploring may crash."""
     try:
         ctx.expected()
-        uncompared = strange_tensors.why_not_checked(NAME, ctx)
+        uncompared = strange_tensors.why_not_checked(NAME, ctx) or strange_tensors.why_not_judged(ctx)
     except ModelError as error:
         return model_failure(ctx, error)
     if uncompared is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import loading, weightless
+from exportlint.checks import loading, strange_tensors, weightless
 from exportlint.checks.case import NoExampleError
 from exportlint.checks.context import Context, ModelError, Settings
 from exportlint.checks.dependencies import Recorder
@@ -138,13 +138,15 @@ def run_check(name: str, ctx: Context) -> CheckResult:
         raise
     except Exception as error:
         result = _of_fault(name, error)
+    if name not in SEES_TENSORS and (result.findings or result.outcome != "not_checked"):
+        unjudged = strange_tensors.why_not_judged(ctx)
+        if unjudged is not None:
+            result = CheckResult(name=name, outcome="not_checked", reason=unjudged)
     stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
     return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
 
 
 def _run(name: str, ctx: Context) -> CheckResult:
-    from exportlint.checks import strange_tensors
-
     reason = strange_tensors.why_not_checked(name, ctx) if name not in SEES_TENSORS else None
     if reason is not None:
         return CheckResult(name=name, outcome="not_checked", reason=reason)

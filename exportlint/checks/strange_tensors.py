@@ -18,12 +18,15 @@ SPREAD = "torch.distributed.tensor."
 
 
 def why_not_checked(check: str, ctx: Context) -> str | None:
-    """The reason, with the name of the class; ``None`` where the check can run, or the model does not."""
+    """The reason, with the name of the class; ``None`` where the check can run, or the model cannot be made.
+
+    The model is not called, since what a first call leaves behind is for the checks to see.
+    """
     with contextlib.suppress(ModelError):
-        example, state = _example(ctx), _state(ctx)
-        opaque = subclasses.unsupported([*_results(ctx), *example, *state])
+        example, state = _leaves(ctx.example()), _state(ctx)
+        opaque = subclasses.unsupported([*example, *state])
         if opaque:
-            return f"tensors of the class {opaque[0]} cannot be compared: they hold no data and name no tensors in them"
+            return _words(opaque)
         if check in REMAKE:
             given = subclasses.wrappers(example)
             if given:
@@ -34,16 +37,22 @@ def why_not_checked(check: str, ctx: Context) -> str | None:
     return None
 
 
-def _example(ctx: Context) -> list[Any]:
+def why_not_judged(ctx: Context) -> str | None:
+    """The same for what the model returns, asked once a check has run."""
+    with contextlib.suppress(ModelError):
+        opaque = subclasses.unsupported(_leaves(ctx.expected()))
+        return _words(opaque) if opaque else None
+    return None
+
+
+def _words(opaque: list[str]) -> str:
+    return f"tensors of the class {opaque[0]} cannot be compared: they hold no data and name no tensors in them"
+
+
+def _leaves(tree: Any) -> list[Any]:
     from torch.utils import _pytree as pytree
 
-    return list(pytree.tree_leaves(ctx.example()))
-
-
-def _results(ctx: Context) -> list[Any]:
-    from torch.utils import _pytree as pytree
-
-    return list(pytree.tree_leaves(ctx.expected()))
+    return list(pytree.tree_leaves(tree))
 
 
 def _state(ctx: Context) -> list[Any]:

@@ -36,7 +36,7 @@ class Model(Base):
     def __init__(self):
         super().__init__()
         self.linear = torch.nn.Linear(3, SIZE)
-        self.linear.load_state_dict(torch.load(HERE / "weights.pt"))
+        self.linear.load_state_dict(torch.load(HERE / "weights.pt", map_location="cpu"))
         self.scale = helpers.scale(len(os.listdir(HERE / "shards"))) * float(os.environ.get("MODEL_SCALE", "1"))
         self.version = importlib.metadata.version("fastops")
         try:

@@ -312,7 +312,7 @@ FAILURES = {
     "Raising": ("errored", "the eager call fails: RuntimeError: mat1 and mat2", "EXP002", "x @ torch.ones(7, 7)"),
     "Aborting": ("crashed", "the process was killed by SIGABRT during the eager call", "EXP002", None),
     "Leaving": ("crashed", "the process ended with status 0 during the eager call", "EXP002", None),
-    "Exiting": ("crashed", "during the eager call: SystemExit: enough", "EXP002", 'sys.exit("enough")'),
+    "Exiting": ("crashed", "which ends the process: SystemExit: enough", "EXP002", 'sys.exit("enough")'),
     "Reserving": ("crashed", "the process used up its memory during the eager call", "EXP002", "torch.zeros(1 << 44)"),
     "AbortsWhenCaptured": ("crashed", "the process was killed by SIGABRT during the export", "EXP003", None),
 }  # fmt: skip

@@ -10,6 +10,7 @@ line where the eager calls part, else on the node that fails.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +27,7 @@ from exportlint.checks.shapes.search import Search, space_of
 from exportlint.checks.shapes.trials import Subject
 from exportlint.findings import CheckResult, Finding
 from exportlint.shapes import contract as contracts
-from exportlint.shapes import edges, narrowing, terms
+from exportlint.shapes import edges, narrowing, specification, terms
 from exportlint.shapes.contract import same_structure
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 NAME = "shapes"
+UNDEFINED = "the eager model returns NaN where the program returns numbers"
 FAULTS_OF_THE_CASE = {
     "inputs2": "the arguments of a further call cannot be made",
     "second call": "the eager model fails in a further call of the case",
@@ -133,7 +135,12 @@ def _auto(model: torch.nn.Module, contract: Contract, example: Inputs) -> Any:
             shapes[flat[leaf.index]] = Dim.AUTO
         elif leaf.asked:
             shapes[flat[leaf.index]] = dict.fromkeys(leaf.asked, Dim.AUTO)
-    return shapes.dynamic_shapes(model, *pytree.tree_unflatten(flat, structure))
+    try:
+        return shapes.dynamic_shapes(model, *pytree.tree_unflatten(flat, structure))
+    except Exception:  # a cache makes its tensors anew where it is unflattened
+        every = {leaf.size(d): "Dim.AUTO" for leaf in contract.leaves for d in leaf.asked}
+        names = {"Dim": Dim, "deque": deque, **specification.classes_of(example)}
+        return eval(specification.written(model, example, contract, every), names)
 
 
 def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
@@ -205,7 +212,8 @@ def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], se
 def _why_not(subject: Subject) -> str | None:
     """Why nothing can be said though nothing was found, or ``None``."""
     others = subject.ctx.further_examples()
-    if others and not any(same_structure(inputs, subject.example) for inputs in others):
+    alike = any(same_structure(inputs, subject.example) for inputs in others)
+    if others and not alike and not subject.contract.dynamic:
         return "no further call has the structure of the example, and a program holds for one"
     if not others and not subject.contract.dynamic:
         why = "names no input" if subject.ctx.dynamic_shapes else "and inputs2 are missing"
@@ -221,6 +229,10 @@ def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
     asked = terms.terms(subject.contract, subject.granted, subject.guards)
     notes += [_of_term(term, search.wishes) for term in asked if _is_narrower(term, search)]
     notes += search.notes
+    if not all(same_structure(inputs, subject.example) for inputs in subject.ctx.further_examples()):
+        notes.append("further calls of another structure than the example's are outside of this program")
+    if subject.undefined:
+        notes.append(f"{UNDEFINED}, as in {subject.undefined}")
     if subject.refused and subject.refused >= subject.ran:
         notes.append(f"the eager model refused {subject.refused} of {subject.refused + subject.ran} drawn calls")
     lines = guard_hooks.why_not()

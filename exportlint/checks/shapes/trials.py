@@ -122,6 +122,20 @@ def _changed(change: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tenso
     return change(once).expand(tensor.shape)
 
 
+def _with_nan_of(expected: Any, actual: Any) -> Any:
+    """A copy of the program's result that is not a number where the eager model's is not."""
+
+    def patched(a: Any, b: Any) -> Any:
+        both = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.shape == b.shape
+        return b.masked_fill(a.isnan(), float("nan")) if both and b.is_floating_point() else b
+
+    left, structure = pytree.tree_flatten(expected)
+    right, other = pytree.tree_flatten(actual)
+    if structure != other:
+        return actual
+    return pytree.tree_unflatten([patched(a, b) for a, b in zip(left, right, strict=True)], other)
+
+
 def _change(guard: Guard) -> terms.Change:
     """What is advised where a guard narrows a dimension."""
     kinds: dict[narrowing.Kind, terms.Change] = {
@@ -153,6 +167,7 @@ class Subject:
         ran: Calls that were compared.
         refused: Calls that the eager model refused.
         seconds: CPU time that one call of the eager model with the example takes.
+        undefined: The first call, in words, in which the program had numbers where the eager model had none.
         journal: Told each call before it runs.
     """
 
@@ -167,6 +182,7 @@ class Subject:
     ran: int = 0
     refused: int = 0
     seconds: float = 0.0
+    undefined: str = ""
     journal: Journal = field(default_factory=Journal)
 
     def __post_init__(self) -> None:
@@ -264,6 +280,9 @@ class Subject:
         difference = self.differ(expected, actual, trial.inputs)
         if difference is None:
             return None
+        if self.differ(expected, _with_nan_of(expected, actual), trial.inputs) is None:
+            self.undefined = self.undefined or trial.words
+            return None  # the eager model itself has no answer there, such as for a row in which all is masked
         again = call(self.ctx.build(), fresh(trial.inputs))
         if self.differ(again, actual, trial.inputs) is None or compare(expected, again, rtol=0.0, atol=0.0) is not None:
             return None  # the eager model keeps state from call to call, or never returns the same
