@@ -211,7 +211,7 @@ def test_where_values_part_is_told():
 
 @pytest.mark.parametrize("name", [name for name in CHECKS if name not in ("lint", "methods", "training")])
 @pytest.mark.parametrize("kind", ["opaque", "wrapped argument"])
-def test_classes_of_tensors_that_a_check_cannot_handle_are_named(kind, name):
+def test_classes_of_tensors_that_a_check_cannot_handle_are_named(kind, name, tmp_path):
     from torch.testing._internal.two_tensor import TwoTensor
 
     class Gives(nn.Module):
@@ -220,7 +220,8 @@ def test_classes_of_tensors_that_a_check_cannot_handle_are_named(kind, name):
 
     args = (torch.ones(2) if kind == "opaque" else TwoTensor(torch.ones(2, 3), torch.ones(2, 3)),)
     case = ModelCase(Gives, args, steps={"next": Step(lambda _: args)}, dynamic_shapes={"x": {0: Dim.AUTO}})
-    result = run_check(name, Context(case, Settings((name,), examples=2), lambda _: None))
+    settings = Settings((name,), examples=2, workdir=str(tmp_path))
+    result = run_check(name, Context(case, settings, lambda _: None))
     if kind == "opaque":
         assert (result.outcome, result.findings) == ("not_checked", ())
         assert "Opaque cannot be compared" in result.reason
