@@ -137,11 +137,7 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     except MemoryError:
         raise
     except Exception as error:
-        result = _of_fault(name, error)
-    if name not in SEES_TENSORS and (result.findings or result.outcome != "not_checked"):
-        unjudged = strange_tensors.why_not_judged(ctx)
-        if unjudged is not None:
-            result = CheckResult(name=name, outcome="not_checked", reason=unjudged)
+        result = _unjudged(name, ctx) or _of_fault(name, error)
     stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
     return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
 
@@ -151,7 +147,16 @@ def _run(name: str, ctx: Context) -> CheckResult:
     if reason is not None:
         return CheckResult(name=name, outcome="not_checked", reason=reason)
     result: CheckResult = importlib.import_module(module_of(name)).run(ctx)
-    return result
+    nothing = result.outcome == "not_checked" and not result.findings
+    return result if nothing else _unjudged(name, ctx) or result
+
+
+def _unjudged(name: str, ctx: Context) -> CheckResult | None:
+    """The result of a check of a model whose results cannot be compared; ``None`` for any other."""
+    if name in SEES_TENSORS or isinstance(ctx, weightless.WeightlessContext):
+        return None
+    reason = strange_tensors.why_not_judged(ctx)
+    return None if reason is None else CheckResult(name=name, outcome="not_checked", reason=reason)
 
 
 SEES_TENSORS = ("capture", joining.NAME)  # says itself what it cannot compare; compares none
