@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs, ModelCase
     from exportlint.checks.state.python_state import Snapshot
+    from exportlint.checks.strange_tensors import Classes
     from exportlint.findings import CheckResult, Finding
     from exportlint.parity.compare import Bounds, Difference
     from exportlint.parity.reference import Reference
@@ -107,6 +108,7 @@ class Context:
         judged: Results that were not equal bit for bit, and how they were judged, in words.
         last_error: What the model, or its export, raised last.
         code_state: What outlives a model, as it was before the first call.
+        classes: Classes of the tensors that the case is made of, once they were asked for.
     """
 
     case: ModelCase
@@ -120,6 +122,7 @@ class Context:
     inputs_after: Inputs | None = None
     last_error: BaseException | None = None
     code_state: Snapshot | None = None
+    classes: Classes | None = None
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None

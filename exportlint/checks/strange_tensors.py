@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint.checks.context import ModelError
@@ -17,23 +18,46 @@ REMAKE = frozenset({"reload", "device", "shapes", "twins"})
 SPREAD = "torch.distributed.tensor."
 
 
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Names of classes of the tensors among the arguments, parameters and buffers.
+
+    Attributes:
+        opaque: Those that cannot be compared.
+        given: Those of arguments that stand for other tensors.
+        spread: Those of parameters and buffers that lie on several devices.
+    """
+
+    opaque: list[str]
+    given: list[str]
+    spread: list[str]
+
+
+def _looked_at(ctx: Context) -> Classes:
+    model = ctx.build()
+    example, state = _leaves(ctx.example()), [*model.parameters(), *model.buffers()]
+    return Classes(
+        subclasses.unsupported([*example, *state]),
+        subclasses.wrappers(example),
+        [name for name in subclasses.wrappers(state) if name.startswith(SPREAD)],
+    )
+
+
 def why_not_checked(check: str, ctx: Context) -> str | None:
     """The reason, with the name of the class; ``None`` where the check can run, or the model cannot be made.
 
     The model is not called, since what a first call leaves behind is for the checks to see.
     """
     with contextlib.suppress(ModelError):
-        example, state = _leaves(ctx.example()), _state(ctx)
-        opaque = subclasses.unsupported([*example, *state])
-        if opaque:
-            return _words(opaque)
-        if check in REMAKE:
-            given = subclasses.wrappers(example)
-            if given:
-                return f"the arguments hold tensors of the class {given[0]}, of which this check can make no others"
-            spread = [name for name in subclasses.wrappers(state) if name.startswith(SPREAD)]
-            if spread:
-                return f"the model holds tensors of the class {spread[0]}, which lie on the devices of their mesh"
+        if ctx.classes is None:
+            ctx.classes = _looked_at(ctx)
+        found = ctx.classes
+        if found.opaque:
+            return _words(found.opaque)
+        if check in REMAKE and found.given:
+            return f"the arguments hold tensors of the class {found.given[0]}, of which this check can make no others"
+        if check in REMAKE and found.spread:
+            return f"the model holds tensors of the class {found.spread[0]}, which lie on the devices of their mesh"
     return None
 
 
@@ -53,8 +77,3 @@ def _leaves(tree: Any) -> list[Any]:
     from torch.utils import _pytree as pytree
 
     return list(pytree.tree_leaves(tree))
-
-
-def _state(ctx: Context) -> list[Any]:
-    model = ctx.build()
-    return [*model.parameters(), *model.buffers()]
