@@ -99,9 +99,14 @@ def reader(frame: FrameType | None) -> Place | None:
         if places.is_users(file):
             return None if name == "<module>" else Place(os.path.realpath(file), caller.f_lineno)
         unasked = file in _SHOWING or name.endswith("realpath") or name == "makedirs"
-        if unasked or file.startswith(("<frozen importlib", _TORCH)) or f"{os.sep}exportlint{os.sep}" in file:
+        if unasked or file.startswith("<frozen importlib") or asks_for_itself(file):
             return None
     return None
+
+
+def asks_for_itself(file: str) -> bool:
+    """Whether code of this file, torch's or exportlint's, reads what is no business of the model's."""
+    return file.startswith(_TORCH) or f"{os.sep}exportlint{os.sep}" in file
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -46,7 +46,6 @@ SHIFTS = (123_456.789, 1.000_000_007, 43_200.0, 26_000_000.0)
 TICK = 0.01  # seconds between two reads of a twin's clock; they grow, so that code that waits for a time gets there
 OTHER_SEEDS = (20_077, 1, 2, 3, 4, 5, 6, 7)
 OTHER_VALUES = (None, "0", "1", "", "other")
-_TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +382,6 @@ def through_libraries(frame: FrameType) -> Place | None:
         file = caller.f_code.co_filename
         if places.is_users(file):
             return Place(os.path.realpath(file), caller.f_lineno)
-        if file.startswith(_TORCH) or f"{os.sep}exportlint{os.sep}" in file:
+        if files.asks_for_itself(file):
             return None
     return None
