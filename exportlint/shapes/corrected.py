@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes.contract import HINT_MIN, granted
 from exportlint.shapes.printing import import_of
 from exportlint.shapes.relations import Relations, granted_size
-from exportlint.shapes.specification import classes_of, written
+from exportlint.shapes.specification import names_in, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,14 +57,12 @@ def corrected(
         export: Exports a fresh model from the example call with these dynamic shapes; raises where it cannot.
         guards: The guards of the last export.
     """
-    from torch.export import Dim
-
-    classes = {"Dim": Dim, "deque": deque, **classes_of(inputs)}
+    names = names_in(inputs)
 
     def attempt(dims: Mapping[str, str], *, loose: bool = False) -> tuple[ExportedProgram, Corrected] | None:
         code = written(model, inputs, contract, dims)
         try:
-            value = eval(code, dict(classes))
+            value = eval(code, dict(names))
             program = export(value)
         except Exception:  # refused again, or torch itself fails
             return None
@@ -73,7 +70,7 @@ def corrected(
         asked = [(leaf, d) for leaf in contract.leaves for d in leaf.asked if dims[leaf.size(d)] != "None"]
         if not loose and any(not getattr(granted_size(grants, *of), "free_symbols", ()) for of in asked):
             return None
-        used = [kind for name, kind in classes.items() if f"{name}(" in code or kind is Dim]
+        used = [kind for name, kind in names.items() if f"{name}(" in code or name == "Dim"]
         imports = tuple(statement for kind in used if (statement := import_of(kind)) is not None)
         return program, Corrected(code, value, imports, _lost(contract, grants))
 

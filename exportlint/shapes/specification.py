@@ -27,9 +27,11 @@ def container_of(value: Any) -> type | None:
     return list if type(value) in pytree.SUPPORTED_NODES else None
 
 
-def classes_of(inputs: Inputs) -> dict[str, type]:
-    """The classes of the named tuples among the arguments, whose specification is one too."""
-    found: dict[str, type] = {}
+def names_in(inputs: Inputs) -> dict[str, type]:
+    """What the code of a specification may name: `Dim`, and classes of the arguments whose specification is one too."""
+    from torch.export import Dim
+
+    found: dict[str, type] = {"Dim": Dim, "deque": deque}
 
     def walk(value: Any) -> None:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -54,6 +56,12 @@ def written(model: Any, inputs: Inputs, contract: Contract, dims: Mapping[str, s
     leaves = {leaf.source: leaf for leaf in contract.leaves}
     items = [f"{name!r}: {_value(value, f'L[{name!r}]', leaves, dims)}" for name, value in named(model, inputs).items()]
     return "{" + ", ".join(items) + "}"
+
+
+def automatic(model: Any, inputs: Inputs, contract: Contract) -> Any:
+    """``dynamic_shapes`` in which each asked dimension, and each number, is `Dim.AUTO`; arguments as for `written`."""
+    dims = {leaf.size(d): "Dim.AUTO" for leaf in contract.leaves for d in leaf.asked}
+    return eval(written(model, inputs, contract, dims), names_in(inputs))
 
 
 def _value(value: Any, source: str, leaves: Mapping[str, Leaf], dims: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ line where the eager calls part, else on the node that fails.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -138,9 +137,7 @@ def _auto(model: torch.nn.Module, contract: Contract, example: Inputs) -> Any:
     try:
         return shapes.dynamic_shapes(model, *pytree.tree_unflatten(flat, structure))
     except Exception:  # a cache makes its tensors anew where it is unflattened
-        every = {leaf.size(d): "Dim.AUTO" for leaf in contract.leaves for d in leaf.asked}
-        names = {"Dim": Dim, "deque": deque, **specification.classes_of(example)}
-        return eval(specification.written(model, example, contract, every), names)
+        return specification.automatic(model, example, contract)
 
 
 def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contract | None) -> CheckResult:
