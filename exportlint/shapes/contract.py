@@ -267,11 +267,11 @@ def of_child(spec: Any, key: Any) -> Any:
 
 
 def _asked(spec: Any, rank: int) -> dict[int, Ask]:
-    """What a dynamic-shape specification of one tensor asks, by dimension."""
+    """What a dynamic-shape specification of one tensor asks, by dimension; of dimensions that it has."""
     if isinstance(spec, Mapping):
-        items = [(d % rank if rank else d, dim) for d, dim in spec.items() if isinstance(d, int)]
+        items = [(d % rank, dim) for d, dim in spec.items() if isinstance(d, int) and -rank <= d < rank]
     elif isinstance(spec, (list, tuple)):
-        items = list(enumerate(spec))
+        items = list(enumerate(spec[:rank]))
     else:
         return {}
     return {d: ask for d, dim in items if (ask := ask_of(dim)) is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.case import Inputs
-    from exportlint.shapes.contract import Contract
 
 WHOLE = "the same nesting is needed, with None for what is fixed"
 REWRITE = "Give dynamic_shapes the names and the nesting of the inputs of forward, and of each the dimensions it has."
@@ -42,14 +42,14 @@ def misfit(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> str |
     """
     if not isinstance(dynamic_shapes, (Mapping, list, tuple)):
         return None  # a class of torch's own, which makes them from the example
-    found = (*_misfits(model, named(model, inputs), dynamic_shapes), *_torn(declared(model, inputs, dynamic_shapes)))
-    return next(iter(found), None)
+    found = itertools.chain(_misfits(model, named(model, inputs), dynamic_shapes), _torn(model, inputs, dynamic_shapes))
+    return next(found, None)
 
 
-def _torn(contract: Contract) -> Iterator[str]:
+def _torn(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Iterator[str]:
     """Dimensions of one name that have different sizes in the example."""
     first: dict[str, tuple[str, int, float]] = {}
-    for leaf in contract.leaves:
+    for leaf in declared(model, inputs, dynamic_shapes).leaves:
         for d, ask in leaf.asked.items():
             if not ask.name:
                 continue

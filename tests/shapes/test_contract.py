@@ -64,6 +64,8 @@ ASK = Ask("batch", 2, 64)
         ({0: Dim.AUTO(min=2, max=7)}, {0: Ask("", 2, 7)}),
         ({0: Dim.STATIC, 1: None}, {}),
         ({0: 4}, {}),
+        ({2: BATCH, -3: BATCH}, {}),  # which it has not
+        ((None, None, BATCH), {}),
         ({}, {}),
         (None, {}),
     ],

@@ -46,6 +46,7 @@ class Variadic(nn.Module):
         (One, ((X,), {}), {"x": {"0": N}}, "names dimension '0' of x, which has 2"),
         (One, ((X,), {}), {"x": (N,)}, "gives 1 dimensions for x, which has 2"),
         (One, ((X,), {}), {"x": (N, None, None)}, "gives 3 dimensions for x, which has 2"),
+        (One, ((X,), {}), {"x": (None, None, N)}, "gives 3 dimensions for x, which has 2"),
         (One, ((X,), {}), {"x": "s"}, "gives 's' for x: a mapping"),
         (One, ((X,), {}), {"x": {0: "s"}}, "gives 's' for dimension 0 of x"),
         (One, ((X,), {}), {"zz": {0: N}}, "names 'zz', which is no input of the example call; there are: x"),
