@@ -86,8 +86,7 @@ def _archive(name: str, archive: Archive, size: int) -> Description:
 
 def _programs(name: str, archive: Archive, programs: dict[str, dict[str, object]], size: int) -> Description:
     torch, layout = program.version(next(iter(programs.values())))
-    methods = tuple(program.method(key, value) for key, value in programs.items())  # raises for a form not known
-    tensors = dict.fromkeys(tensor for value in programs.values() for tensor in program.tensors(value))
+    contents = [program.contents(key, value) for key, value in programs.items()]
     members = [member for member in archive.names() if member.endswith((".pt", ".pkl"))]
     return Description(
         file=name,
@@ -95,8 +94,8 @@ def _programs(name: str, archive: Archive, programs: dict[str, dict[str, object]
         size=size,
         torch=torch,
         layout=layout,
-        methods=methods,
-        tensors=tuple(tensors),
+        methods=tuple(method for method, _ in contents),
+        tensors=tuple(dict.fromkeys(tensor for _, tensors in contents for tensor in tensors)),
         pickles=tuple(found for found, _ in _pickles(archive, members)),
     )
 

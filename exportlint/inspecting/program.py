@@ -40,32 +40,34 @@ def version(program: dict[str, Any]) -> tuple[str | None, str]:
     return (str(torch)[:40] if torch and torch != "<=2.4" else None), f"schema {'.'.join(numbers)}" if numbers else ""
 
 
-def method(name: str, program: dict[str, Any]) -> Method:
-    """What a program takes, calls and returns.
+def contents(name: str, program: dict[str, Any]) -> tuple[Method, tuple[Tensor, ...]]:
+    """What a program takes, calls and returns; and its parameters, buffers and constants.
 
     Raises:
         InspectError: When it has another form than torch writes.
     """
     try:
-        module = program["graph_module"]
-        graphs = list(_graphs(module["graph"]))
-        return Method(
-            name=name,
-            inputs=tuple(_inputs(module)),
-            ranges=tuple(_ranges(program.get("range_constraints") or {})),
-            operators=tuple(sorted(_operators(graphs).items(), key=lambda item: (-item[1], item[0]))),
-            devices=tuple(sorted({_device(v.get("device")) for g in graphs for v in g["tensor_values"].values()})),
-            containers=tuple(_containers(module)),
-            sources=tuple(_sources(graphs)),
-        )
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        return _method(name, program), tuple(_tensors(program["graph_module"]))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         words = f"{type(error).__name__}: {str(error)[:80]}"
         raise InspectError(f"the program {name} has a form that this release cannot read ({words})") from error
 
 
-def tensors(program: dict[str, Any]) -> Iterator[Tensor]:
-    """Parameters, buffers and constants."""
+def _method(name: str, program: dict[str, Any]) -> Method:
     module = program["graph_module"]
+    graphs = list(_graphs(module["graph"]))
+    return Method(
+        name=name,
+        inputs=tuple(_inputs(module)),
+        ranges=tuple(_ranges(program.get("range_constraints") or {})),
+        operators=tuple(sorted(_operators(graphs).items(), key=lambda item: (-item[1], item[0]))),
+        devices=tuple(sorted({_device(v.get("device")) for g in graphs for v in g["tensor_values"].values()})),
+        containers=tuple(_containers(module)),
+        sources=tuple(_sources(graphs)),
+    )
+
+
+def _tensors(module: dict[str, Any]) -> Iterator[Tensor]:
     values = module["graph"]["tensor_values"]
     for spec in module["signature"]["input_specs"]:
         (kind, content), *_ = spec.items()

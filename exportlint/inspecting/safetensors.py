@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, BinaryIO
 
+from exportlint.inspecting import tables
 from exportlint.inspecting.archive import as_object
 from exportlint.inspecting.description import InspectError, Tensor
 
 HEADER = 100_000_000  # bytes; the format's own limit
-WIDTHS = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "F8_E5M2": 1,
-    "F8_E4M3": 1,
-    "F8_E8M0": 1,
-    "U16": 2,
-    "I16": 2,
-    "F16": 2,
-    "BF16": 2,
-}
-WIDTHS |= {"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8}
 NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32"}
 NAMES |= {"U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 NAMES |= {"F8_E5M2": "float8_e5m2", "F8_E4M3": "float8_e4m3fn", "F8_E8M0": "float8_e8m0fnu", "C64": "complex64"}
@@ -52,12 +41,10 @@ def tensors(file: BinaryIO, size: int) -> tuple[Tensor, ...]:
 def _tensor(name: str, entry: Any, room: int) -> Tensor:
     try:
         kind, shape, (begin, end) = str(entry["dtype"]), entry["shape"], entry["data_offsets"]
-        number = WIDTHS.get(kind, 0)
-        for length in shape:
-            number *= int(length)
-        valid = 0 <= begin <= end <= room and (kind not in WIDTHS or number == end - begin)
-        sizes = tuple(int(length) for length in shape)
-    except (KeyError, TypeError, ValueError) as error:
+        sizes = tuple(map(int, shape))
+        length = tables.width(NAMES.get(kind, "")) * math.prod(sizes)
+        valid = 0 <= begin <= end <= room and (kind not in NAMES or length == end - begin)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InspectError(f"the header says nothing usable about the tensor {name[:80]!r}") from error
     if not valid:
         raise InspectError(

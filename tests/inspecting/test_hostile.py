@@ -133,13 +133,44 @@ def test_what_is_no_model(tmp_path, content):
         inspect(tmp_path / "file.pt")
 
 
+def program(parameter: bytes, values: bytes = b"{}") -> bytes:
+    graph = b'"graph": {"nodes": [], "tensor_values": ' + values + b"}"
+    signature = b'"signature": {"input_specs": [{"parameter": ' + parameter + b"}]}"
+    return b'{"graph_module": {' + graph + b", " + signature + b"}}"
+
+
+WEIGHT = b'{"arg": {"name": "w"}, "parameter_name": "w"}'
+
+
+def test_the_program_that_others_differ_from_is_read(tmp_path):
+    found = inspect(archive(tmp_path / "plain.pt2", {"a/models/model.json": program(WEIGHT)}))
+    assert [tensor.name for tensor in found.tensors] == ["w"]
+
+
 @pytest.mark.parametrize(
-    "content", [b"[]", b"{", b"[" * 200_000, b'{"graph_module": 3}', b'{"graph_module": {"graph": 1}}']
+    "content",
+    [
+        b"[]",
+        b"{",
+        b"[" * 200_000,
+        b'{"graph_module": 3}',
+        b'{"graph_module": {"graph": 1}}',
+        program(b"{}"),
+        program(WEIGHT, b'{"w": {"sizes": [3]}}'),
+        program(WEIGHT, b'{"w": {"sizes": [{"as_int": Infinity}]}}'),
+    ],
 )
 def test_programs_of_another_form(tmp_path, content):
     path = archive(tmp_path / "odd.pt2", {"a/models/model.json": content, "a/archive_format": "pt2"})
     with pytest.raises(InspectError):
         inspect(path)
+
+
+def test_safetensors_without_end(tmp_path):
+    header = b'{"w": {"dtype": "F32", "shape": [Infinity], "data_offsets": [0, 4]}}'
+    (tmp_path / "odd.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(InspectError, match="nothing usable about the tensor 'w'"):
+        inspect(tmp_path / "odd.safetensors")
 
 
 @pytest.mark.parametrize("name", ["program.pt2", "state.pth", "legacy.pth", "module.pt", "script.pt"])
