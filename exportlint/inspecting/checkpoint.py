@@ -54,15 +54,6 @@ def tensors(root: Any) -> Iterator[Tensor]:
         stack.extend(reversed([(_joined(name, key), item) for key, item in _children(value)]))
 
 
-def class_of(root: Any) -> str:
-    """The class of a pickled object, as ``module.name``; empty for Python's own."""
-    function = root.function if isinstance(root, Made) else None
-    if isinstance(function, Name) and str(function) in ("copyreg._reconstructor", "copy_reg._reconstructor"):
-        arguments = root.arguments
-        function = arguments[0] if isinstance(arguments, tuple) and arguments else None
-    return str(function) if isinstance(function, Name) else ""
-
-
 def tensor_of(name: str, value: Any) -> Tensor | None:
     """The tensor that a call would rebuild; ``None`` where it would not rebuild one."""
     role = "tensor"

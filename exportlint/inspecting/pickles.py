@@ -189,18 +189,9 @@ def _reduce_with_names(machine: _Machine, _: Any) -> None:
     machine.call(function, (arguments, names))
 
 
-def _tuple(length: int) -> Callable[[_Machine, Any], None]:
-    def action(machine: _Machine, _: Any) -> None:
-        if len(machine.stack) < length:
-            raise IndexError("the stack is too short")
-        items = tuple(machine.stack[len(machine.stack) - length :])
-        del machine.stack[len(machine.stack) - length :]
-        machine.stack.append(items)
-
-    return action
-
-
 def _take(machine: _Machine, count: int) -> list[Any]:
+    if len(machine.stack) < count:
+        raise IndexError("the stack is too short")
     items = machine.stack[-count:]
     del machine.stack[-count:]
     return items
@@ -228,9 +219,9 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
     "TUPLE": lambda m, _: m.stack.append(tuple(m.to_mark())),
     "DICT": lambda m, _: m.stack.append(Pairs(m.to_mark())),
     "FROZENSET": lambda m, _: m.stack.append(m.to_mark()),
-    "TUPLE1": _tuple(1),
-    "TUPLE2": _tuple(2),
-    "TUPLE3": _tuple(3),
+    "TUPLE1": lambda m, _: m.stack.append(tuple(_take(m, 1))),
+    "TUPLE2": lambda m, _: m.stack.append(tuple(_take(m, 2))),
+    "TUPLE3": lambda m, _: m.stack.append(tuple(_take(m, 3))),
     "APPEND": lambda m, _: m.top_items(_take(m, 1)),
     "APPENDS": lambda m, _: m.top_items(m.to_mark()),
     "ADDITEMS": lambda m, _: m.top_items(m.to_mark()),
