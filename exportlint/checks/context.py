@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -353,7 +352,7 @@ class Context:
             found = contract.inferred(self.build(), self.example(), *others)
         else:
             found = contract.declared(self.build(), self.example(), self.dynamic_shapes or {})
-        names = {re.split(r"[\[.]", leaf.words)[0] for leaf in found.leaves}
+        names = {leaf.parameter for leaf in found.leaves}
         unknown = sorted(set(self.case.value_ranges) - names)
         if unknown:
             there = ", ".join(sorted(names))

@@ -271,9 +271,8 @@ def domains(
     found: dict[int, Domain] = {}
     for leaf in contract.tensors:
         seen = [flat[leaf.index] for flat in flats if leaf.index < len(flat) and hasattr(flat[leaf.index], "dtype")]
-        name = leaf.words.partition("[")[0]
-        if name in declared:
-            found[leaf.index] = Domain(*declared[name])
+        if leaf.parameter in declared:
+            found[leaf.index] = Domain(*declared[leaf.parameter])
         elif (memory := _memory(flats[0][leaf.index])) in vocabularies:
             found[leaf.index] = Domain(0, vocabularies[memory] - 1)
         else:

@@ -86,6 +86,11 @@ class Leaf:
     asked: Mapping[int, Ask] = field(default_factory=dict)
     number: bool = False
 
+    @property
+    def parameter(self) -> str:
+        """The parameter of forward that holds it."""
+        return re.split(r"[\[.]", self.words)[0]
+
     def size(self, d: int) -> str:
         """What torch calls a size, such as ``L['x'].size()[0]``, or a number, such as ``L['n']``."""
         return self.source if self.number else f"{self.source}.size()[{d}]"
@@ -166,7 +171,7 @@ def limited(contract: Contract, ranges: Mapping[str, tuple[int, int]]) -> Contra
     """
 
     def within(leaf: Leaf) -> Leaf:
-        low, high = ranges.get(re.split(r"[\[.]", leaf.words)[0], (None, None))
+        low, high = ranges.get(leaf.parameter, (None, None))
         if not leaf.number or low is None:
             return leaf
         asked = {d: dataclasses.replace(ask, minimum=low, maximum=high) for d, ask in leaf.asked.items()}

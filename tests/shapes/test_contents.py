@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import pytest
 import torch
@@ -108,6 +110,22 @@ def test_domains():
     assert found["flags"] is None
     assert domains_of(Reads(), args, {"ids": (2, 3), "steps": (0, 99)})["ids"] == Domain(2, 3)
     assert domains_of(Reads(), args, {"steps": (0, 99)})["steps"] == Domain(0, 99)
+
+
+class Pair(NamedTuple):
+    ids: torch.Tensor
+    more: torch.Tensor
+
+
+class Takes(nn.Module):
+    def forward(self, batch):
+        return [part + 1 for part in batch]
+
+
+@pytest.mark.parametrize("kind", [lambda *parts: parts, lambda *parts: list(parts), Pair])
+def test_a_declared_range_holds_for_all_that_a_parameter_holds(kind):
+    found = domains_of(Takes(), (kind(torch.tensor([4, 9]), torch.tensor([5])),), {"batch": (0, 99)})
+    assert [*found.values()] == [Domain(0, 99), Domain(0, 99)]
 
 
 def test_what_an_example_between_0_and_1_does_not_rule_out():
