@@ -25,8 +25,12 @@ def lines(found: Description, everything: bool = False) -> Iterator[str]:
         found: The description.
         everything: All tensors, operators and imports instead of the first few.
     """
-    for line in _lines(found, everything):
-        yield visible(line).replace("\n", " ")
+    yield from map(_alone, _lines(found, everything))
+
+
+def _alone(line: str) -> str:
+    """The line as it is printed: names of files, tensors and classes may hold anything, further lines too."""
+    return visible(line).replace("\n", " ")
 
 
 def _lines(found: Description, everything: bool) -> Iterator[str]:
@@ -42,7 +46,7 @@ def _lines(found: Description, everything: bool) -> Iterator[str]:
         if everything:
             yield from (f"    {described(tensor)}" for tensor in found.tensors)
     for pickle in found.pickles:
-        yield _row("pickle", f"{_imports(pickle, everything)}")
+        yield _row("pickle", _imports(pickle, everything))
     yield from (_row("needs", need) for need in found.needs)
     for finding in found.findings:
         yield f"  {finding.severity}: {finding.rule} {finding.message}: {finding.evidence}"
@@ -67,9 +71,9 @@ def differences(old: Description, new: Description) -> list[str]:
     """What differs, a line each: ``-`` of the old file, ``+`` of the new one; names and sizes of the files aside."""
     before, after = list(_facts(old)), list(_facts(new))
     gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    return [visible(f"- {line}") for line in before if _take(gone, line)] + [
-        visible(f"+ {line}") for line in after if _take(come, line)
-    ]
+    found = [f"- {line}" for line in before if _take(gone, line)]
+    found += [f"+ {line}" for line in after if _take(come, line)]
+    return [_alone(line) for line in found]
 
 
 def _take(left: Counter[str], line: str) -> bool:

@@ -75,6 +75,17 @@ def test_differences(plain):
     assert other.output.splitlines()[0].startswith("+ pickle data.pkl imports __builtin__.set")
 
 
+def test_a_name_of_several_lines_is_one_difference(plain):
+    path = plain("lines.pt", 1)
+    name = b"sys\n- needs trust"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/data.pkl", b"\x80\x04\x8c\x02os\x8c" + bytes([len(name)]) + name + b"\x93.")
+        file.writestr("a/version", "3")
+    result = run("--diff", plain("one.pt", 1), path)
+    assert result.output.splitlines()[0] == "+ pickle data.pkl imports os.sys - needs trust"
+    assert not [line for line in result.output.splitlines() if line.startswith("- ")]
+
+
 @pytest.mark.parametrize(
     "arguments", [["--diff", "a"], ["--diff", "a", "b", "c"], [], ["--diff", "--output-format", "json", "a", "b"]]
 )
