@@ -40,7 +40,6 @@ _GENERATED = re.compile(
 _HEAD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*")
 _MODEL = re.compile(r"^[ \t]+(?:async )?def forward\b|^def build\b", re.MULTILINE)
 _DERIVES = re.compile(r"^[ \t]*class[ \t]+\w+[ \t]*\(", re.MULTILINE)
-_APART = "?"  # the name of files that others do not import
 _STEPS = 3  # imports between a model and a helper that it is followed through
 _FOLLOWED = 32  # callers of one file that are run for it
 
@@ -96,6 +95,7 @@ class Callers:
     learnt: bool = False
     _graphs: dict[str, _Graph] = field(default_factory=dict)
     _folders: dict[str, _Graph] = field(default_factory=dict)
+    _declaring: dict[Path, dict[str, Outline]] = field(default_factory=dict)
 
     def of(self, path: Path) -> list[Path]:
         """The files with models, other than this one, that are followed into the file; in the order of their paths."""
@@ -119,19 +119,21 @@ class Callers:
         return self._graphs[key]
 
     def _graph(self, root: Path, package: str) -> _Graph:
-        """The imports of the files at the root, and of those in one package there."""
+        """The imports of the files at the root, of those in one package there, and of those that declare cases."""
         paths = [path for path in root.glob("*.py") if path.is_file()]
         if package:
             paths += (root / package).rglob("*.py")
-        found = {}
-        for path in sorted(map(str, paths)):
-            dotted = path.removeprefix(f"{root}{os.sep}").removesuffix(".py").replace(os.sep, ".")
-            found[path] = self._outline(path, "" if dotted == "__init__" else dotted.removesuffix(".__init__"))
-        for path in sorted(map(str, layout.declaring(root))):
-            outline = self._outline(path, _APART)
-            if outline.cases:
-                found.setdefault(path, outline)
-        return _Graph(found)
+        found = {path: self._outline(path, _dotted(path, root)) for path in sorted(map(str, paths))}
+        files = {outline.name: path for path, outline in found.items()}
+        return _Graph({**self._cases(root), **found}, files)
+
+    def _cases(self, root: Path) -> dict[str, Outline]:
+        """The files beside the packages at a root that declare model cases; no other file imports them."""
+        if root not in self._declaring:
+            paths = {str(path): _root(path) for path in layout.declaring(root)}
+            found = {path: self._outline(path, _dotted(path, own)) for path, own in sorted(paths.items())}
+            self._declaring[root] = {path: outline for path, outline in found.items() if outline.cases}
+        return self._declaring[root]
 
     def _outline(self, path: str, name: str) -> Outline:
         known = self.outlines.get(path)
@@ -145,13 +147,10 @@ class Callers:
 @dataclass(slots=True, eq=False)
 class _Graph:
     outlines: dict[str, Outline]  # by path
-    files: dict[str, str] = field(init=False)  # path by dotted name
+    files: dict[str, str]  # path by dotted name, of those that others may import
     importers: dict[str, set[str]] | None = None
     _targets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _bound: dict[str, dict[str, list[Import]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.files = {outline.name: path for path, outline in self.outlines.items() if outline.name != _APART}
 
     def callers(self, path: str) -> list[str]:
         """Files with models that lead into a file, the nearest first; not through other models, which speak for it."""
@@ -253,6 +252,12 @@ def _root(path: Path) -> Path:
     while (folder / "__init__.py").is_file() and folder.parent != folder:
         folder = folder.parent
     return folder
+
+
+def _dotted(path: str, root: Path) -> str:
+    """The dotted name of a file, counted from a folder."""
+    dotted = path.removeprefix(f"{root}{os.sep}").removesuffix(".py").replace(os.sep, ".")
+    return "" if dotted == "__init__" else dotted.removesuffix(".__init__")
 
 
 def _outline(data: bytes, digest: str, name: str, own: str) -> Outline:

@@ -107,3 +107,33 @@ def test_what_is_no_file_is_not_waited_for(project: Path) -> None:
         os.mkfifo(project / name)
     assert names(project, "pkg/layers/norm.py") == wanted
     assert not Generated().is_source(str(project / "pkg" / "direct.py"))
+
+
+CASE = "from exportlint import ModelCase\nfrom pkg.unused import thing\ncase = ModelCase(thing, ())\n"
+
+
+def test_cases_in_tests_call_into_what_they_import_and_not_into_what_is_called_the_same(project: Path) -> None:
+    (project / "tests").mkdir()
+    for name, text in {"__init__": "", "train": "def build():\n    pass\n", "test_net": CASE}.items():
+        (project / "tests" / f"{name}.py").write_text(text, encoding="utf-8")
+    assert "tests/test_net.py" in names(project, "pkg/unused.py")
+    beside = CASE.replace("pkg.unused", ".train").replace("thing", "build")
+    (project / "tests" / "test_net.py").write_text(beside, encoding="utf-8")
+    assert names(project, "train.py") == []
+    assert names(project, "tests/train.py") == ["tests/test_net.py"]
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_what_is_known_of_a_file_that_declares_cases_holds_wherever_it_is_seen_from(
+    project: Path, package: bool
+) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "test_net.py").write_text(CASE, encoding="utf-8")
+    if package:
+        (project / "tests" / "__init__.py").write_text("", encoding="utf-8")
+    asked = [project / "pkg" / "unused.py", project / "tests" / "test_net.py"]
+    first = Callers()
+    found = [first.of(path) for path in asked]
+    again = Callers(outlines=first.outlines)
+    assert [again.of(path) for path in asked] == found
+    assert not again.learnt
