@@ -116,9 +116,14 @@ class Contract:
         return tuple(leaf for leaf in self.leaves if not leaf.number)
 
     @property
+    def asked(self) -> tuple[tuple[Leaf, int, Ask], ...]:
+        """Each dimension that is asked to be dynamic: its leaf, its place there, and what is asked."""
+        return tuple((leaf, d, ask) for leaf in self.leaves for d, ask in leaf.asked.items())
+
+    @property
     def dynamic(self) -> bool:
         """Whether any dimension is asked to be dynamic."""
-        return any(leaf.asked for leaf in self.leaves)
+        return bool(self.asked)
 
 
 def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Contract:
@@ -333,6 +338,11 @@ class Granted:
 
     sizes: Mapping[int, tuple[Any, ...]]
     ranges: Mapping[Any, tuple[int, int | None]]
+
+    def of(self, leaf: Leaf, d: int) -> Any:
+        """What is granted of a dimension: a number, or an expression over symbols."""
+        sizes = self.sizes.get(leaf.index, leaf.shape)
+        return sizes[d] if d < len(sizes) else leaf.shape[d]
 
 
 def granted(program: ExportedProgram) -> Granted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes.contract import HINT_MIN, granted
 from exportlint.shapes.printing import import_of
-from exportlint.shapes.relations import Relations, granted_size
+from exportlint.shapes.relations import Relations
 from exportlint.shapes.specification import names_in, written
 
 if TYPE_CHECKING:
@@ -67,15 +67,15 @@ def corrected(
         except Exception:  # refused again, or torch itself fails
             return None
         grants = granted(program)
-        asked = [(leaf, d) for leaf in contract.leaves for d in leaf.asked if dims[leaf.size(d)] != "None"]
-        if not loose and any(not getattr(granted_size(grants, *of), "free_symbols", ()) for of in asked):
+        asked = [grants.of(leaf, d) for leaf, d, _ in contract.asked if dims[leaf.size(d)] != "None"]
+        if not loose and any(not getattr(size, "free_symbols", ()) for size in asked):
             return None
         used = [kind for name, kind in names.items() if f"{name}(" in code or name == "Dim"]
         imports = tuple(statement for kind in used if (statement := import_of(kind)) is not None)
         return program, Corrected(code, value, imports, _lost(contract, grants))
 
-    asked = [(leaf, d, ask) for leaf in contract.leaves for d, ask in leaf.asked.items()]
-    loose = attempt({leaf.size(d): _hint("Dim.AUTO", ask.minimum, ask.maximum) for leaf, d, ask in asked}, loose=True)
+    hints = {leaf.size(d): _hint("Dim.AUTO", ask.minimum, ask.maximum) for leaf, d, ask in contract.asked}
+    loose = attempt(hints, loose=True)
     if loose is None:
         return None
     words = _Words(contract, granted(loose[0]), guards())
@@ -93,12 +93,11 @@ class _Words:
     """The code of each asked dimension, by torch's words for the size."""
 
     def __init__(self, contract: Contract, grants: Granted, guards: Sequence[Guard]) -> None:
-        self._asked = [(leaf, d, ask) for leaf in contract.leaves for d, ask in leaf.asked.items()]
         self._relations = Relations(contract, grants, guards)
         # A group of one dimension whose root is 1, which torch takes for a constant, is left to a hint.
         self._groups = [g for g in self._relations.groups() if g.rising and g.start >= HINT_MIN]
-        self._hints = {leaf.size(d): self._hinted(grants, leaf, d, ask) for leaf, d, ask in self._asked}
-        self._numbers = {leaf.size(d): self._hints[leaf.size(d)] for leaf, d, _ in self._asked if leaf.number}
+        self._hints = {leaf.size(d): self._hinted(grants, leaf, d, ask) for leaf, d, ask in contract.asked}
+        self._numbers = {leaf.size(d): self._hints[leaf.size(d)] for leaf, d, _ in contract.asked if leaf.number}
 
     def attempts(self) -> Iterator[dict[str, str]]:
         """What to try: everything by name, all but one name, hints alone."""
@@ -112,7 +111,7 @@ class _Words:
         return {**self._hints, **named, **self._numbers}
 
     def _hinted(self, grants: Granted, leaf: Leaf, d: int, ask: Ask) -> str:
-        if not getattr(granted_size(grants, leaf, d), "free_symbols", ()):
+        if not getattr(grants.of(leaf, d), "free_symbols", ()):
             return "None"
         return _hint("Dim.DYNAMIC", *self._relations.range_of(leaf, d, ask))
 
@@ -130,13 +129,12 @@ def _lost(contract: Contract, grants: Granted) -> tuple[str, ...]:
     """Dimensions that should vary together and that nothing holds together any more, in words."""
     first: dict[str, tuple[str, Any]] = {}
     found = []
-    for leaf in contract.leaves:
-        for d, ask in leaf.asked.items():
-            size = granted_size(grants, leaf, d)
-            if not ask.name or not getattr(size, "free_symbols", None):
-                continue
-            words, number = leaf.name(d), (size - ask.offset) / ask.scale
-            other, expected = first.setdefault(ask.variable, (words, number))
-            if (number - expected).expand() != 0:
-                found.append(f"{other} and {words}")
+    for leaf, d, ask in contract.asked:
+        size = grants.of(leaf, d)
+        if not ask.name or not getattr(size, "free_symbols", None):
+            continue
+        words, number = leaf.name(d), (size - ask.offset) / ask.scale
+        other, expected = first.setdefault(ask.variable, (words, number))
+        if (number - expected).expand() != 0:
+            found.append(f"{other} and {words}")
     return tuple(found)

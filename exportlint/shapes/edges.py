@@ -61,9 +61,8 @@ class Asked:
     def __init__(self, contract: Contract) -> None:
         self.leaves = contract.leaves
         self.uses: dict[str, list[tuple[Leaf, int, Ask]]] = {}
-        for leaf in contract.leaves:
-            for d, ask in leaf.asked.items():
-                self.uses.setdefault(ask.variable or leaf.size(d), []).append((leaf, d, ask))
+        for leaf, d, ask in contract.asked:
+            self.uses.setdefault(ask.variable or leaf.size(d), []).append((leaf, d, ask))
         self.by_source = {leaf.size(d): key for key, uses in self.uses.items() for leaf, d, _ in uses}
 
     def example(self, key: str) -> int:

@@ -49,14 +49,13 @@ def misfit(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> str |
 def _torn(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Iterator[str]:
     """Dimensions of one name that have different sizes in the example."""
     first: dict[str, tuple[str, int, float]] = {}
-    for leaf in declared(model, inputs, dynamic_shapes).leaves:
-        for d, ask in leaf.asked.items():
-            if not ask.name:
-                continue
-            size, root = leaf.shape[d], (leaf.shape[d] - ask.offset) / ask.scale
-            other, known, value = first.setdefault(ask.variable, (leaf.name(d), size, root))
-            if value != root:
-                yield f"lets {other} and {leaf.name(d)} follow one {ask.variable}, and they are {known} and {size}"
+    for leaf, d, ask in declared(model, inputs, dynamic_shapes).asked:
+        if not ask.name:
+            continue
+        size, root = leaf.shape[d], (leaf.shape[d] - ask.offset) / ask.scale
+        other, known, value = first.setdefault(ask.variable, (leaf.name(d), size, root))
+        if value != root:
+            yield f"lets {other} and {leaf.name(d)} follow one {ask.variable}, and they are {known} and {size}"
 
 
 def _misfits(model: torch.nn.Module, by_name: dict[str, Any], shapes: Any) -> Iterator[str]:

@@ -158,10 +158,9 @@ def _unexplained(line: str, head: Place | None, outcome: Result, evidence: str) 
 def _names(contract: Contract | None) -> dict[str, set[str]]:
     """The sizes of each name, by torch's words for them."""
     found: dict[str, set[str]] = {}
-    for leaf in contract.leaves if contract is not None else ():
-        for d, ask in leaf.asked.items():
-            if ask.name:
-                found.setdefault(ask.name, set()).add(leaf.size(d))
+    for leaf, d, ask in contract.asked if contract is not None else ():
+        if ask.name:
+            found.setdefault(ask.name, set()).add(leaf.size(d))
     return found
 
 

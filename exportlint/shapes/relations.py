@@ -87,13 +87,13 @@ class Relations:
 
     def __init__(self, contract: Contract, grants: Granted, guards: Iterable[Guard]) -> None:
         self._grants = grants
-        self._asks = [(leaf, d, ask) for leaf in contract.leaves for d, ask in leaf.asked.items()]
+        self._asked = contract.asked
         self._links: dict[Node, list[tuple[Node, Linear]]] = {}  # of each node: others, in terms of it
         self._numbers: dict[Node, Fraction] = {}  # in the example
         live = (guard for guard in guards if not guard.deferred)
         self._guards = [guard for guard in live if narrowing.kind_of(guard) in ("divisible", "bound")]
-        for leaf, d, ask in self._asks:
-            size = granted_size(grants, leaf, d)
+        for leaf, d, ask in self._asked:
+            size = grants.of(leaf, d)
             if getattr(size, "free_symbols", None):
                 self._link_size(leaf, d, ask, size)
 
@@ -172,7 +172,7 @@ class Relations:
 
     def _bounds(self, sizes: Mapping[str, Linear]) -> tuple[Bounds, bool]:
         lows, highs = [0], []
-        for leaf, d, ask in self._asks:
+        for leaf, d, ask in self._asked:
             linear = sizes.get(leaf.size(d))
             if linear is None or linear.scale < 0:
                 continue
@@ -185,8 +185,7 @@ class Relations:
 
     def range_of(self, leaf: Leaf, d: int, ask: Ask) -> Bounds:
         """The sizes of a dimension that are asked for and granted; what torch assumes of every size does not count."""
-        size = granted_size(self._grants, leaf, d)
-        found = [(ask.minimum, ask.maximum), _granted_range(self._grants, size)]
+        found = [(ask.minimum, ask.maximum), _granted_range(self._grants, self._grants.of(leaf, d))]
         return max(low for low, _ in found), min((high for _, high in found if high is not None), default=None)
 
 
@@ -212,12 +211,6 @@ def _step_of(guard: Guard, sizes: Mapping[str, Linear], start: Fraction, step: i
         if all(holds(guard, call) is True for call in calls):
             return step * factor
     return step
-
-
-def granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:
-    """What a program grants of a dimension: a number, or an expression over symbols."""
-    sizes = grants.sizes.get(leaf.index, leaf.shape)
-    return sizes[d] if d < len(sizes) else leaf.shape[d]
 
 
 def linear_in(size: Any) -> tuple[Any, Linear] | None:

@@ -60,7 +60,7 @@ def written(model: Any, inputs: Inputs, contract: Contract, dims: Mapping[str, s
 
 def automatic(model: Any, inputs: Inputs, contract: Contract) -> Any:
     """``dynamic_shapes`` in which each asked dimension, and each number, is `Dim.AUTO`; arguments as for `written`."""
-    dims = {leaf.size(d): "Dim.AUTO" for leaf in contract.leaves for d in leaf.asked}
+    dims = {leaf.size(d): "Dim.AUTO" for leaf, d, _ in contract.asked}
     return eval(written(model, inputs, contract, dims), names_in(inputs))
 
 

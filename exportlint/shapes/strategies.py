@@ -146,14 +146,13 @@ class Space:
         Upper bounds are lowered to what is affordable.
         """
         variables: dict[Any, tuple[int, int, int]] = {}
-        for leaf in self.contract.leaves:
-            for d, ask in leaf.asked.items():
-                size = _substituted(_granted_size(self.grants, leaf, d), self._ties)
-                for symbol in getattr(size, "free_symbols", ()):
-                    bounds = self._range(ask, leaf.shape[d], size, symbol)
-                    low, high, edge = variables.get(symbol, bounds)
-                    low, high, edge = max(low, bounds[0]), min(high, bounds[1]), min(edge, bounds[2])
-                    variables[symbol] = (low, max(low, high), max(low, edge))
+        for leaf, d, ask in self.contract.asked:
+            size = _substituted(self.grants.of(leaf, d), self._ties)
+            for symbol in getattr(size, "free_symbols", ()):
+                bounds = self._range(ask, leaf.shape[d], size, symbol)
+                low, high, edge = variables.get(symbol, bounds)
+                low, high, edge = max(low, bounds[0]), min(high, bounds[1]), min(edge, bounds[2])
+                variables[symbol] = (low, max(low, high), max(low, edge))
         ordered = dict(sorted(variables.items(), key=lambda item: str(item[0])))
         return {key: self._lowered(key, bounds, ordered) for key, bounds in ordered.items()}
 
@@ -281,9 +280,8 @@ def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
     Dimensions that were inferred to be one are often several to the program.
     """
     sizes = [
-        (ask.variable, _granted_size(grants, leaf, d))
-        for leaf in contract.leaves
-        for d, ask in leaf.asked.items()
+        (ask.variable, grants.of(leaf, d))
+        for leaf, d, ask in contract.asked
         if ask.variable and (ask.scale, ask.offset) == (1, 0)
     ]
     ties: dict[Any, Any] = {}
@@ -313,11 +311,6 @@ def _linear(size: Any, symbol: Any) -> tuple[int, int] | None:
     return int(one - zero), int(zero)
 
 
-def _granted_size(grants: Granted, leaf: Leaf, d: int) -> Any:
-    sizes = grants.sizes.get(leaf.index, ())
-    return sizes[d] if d < len(sizes) else leaf.shape[d]
-
-
 def range_of(ask: Ask, example: int, *, known: bool = False) -> tuple[int, int, int]:
     """Smallest and largest size to draw, and the declared maximum where a model may be called with it.
 
@@ -337,7 +330,7 @@ def range_of(ask: Ask, example: int, *, known: bool = False) -> tuple[int, int, 
 def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int, ...]:
     sizes = []
     for d, example in enumerate(leaf.shape):
-        size: Any = _granted_size(grants, leaf, d) if d in leaf.asked else example
+        size: Any = grants.of(leaf, d) if d in leaf.asked else example
         if getattr(size, "is_Symbol", False):
             size = values[size]
         sizes.append(int(size.subs(values)) if getattr(size, "free_symbols", None) else int(size))

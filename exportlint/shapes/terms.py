@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from exportlint.shapes import narrowing
 from exportlint.shapes.contract import HINT_MIN, between
 from exportlint.shapes.edges import Asked
-from exportlint.shapes.relations import granted_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Set
@@ -73,12 +72,12 @@ def terms(contract: Contract, granted: Granted, guards: Sequence[Guard]) -> list
     by_symbol: dict[Any, set[str]] = {}
     for key, uses in asked.uses.items():
         for leaf, d, _ in uses:
-            size = granted_size(granted, leaf, d)
+            size = granted.of(leaf, d)
             if getattr(size, "is_Symbol", False):
                 by_symbol.setdefault(size, set()).add(key)
     shared = {size for size, keys in by_symbol.items() if len(keys) > 1}
     found = _Terms(contract, granted, guards, shared)
-    return [found.term(leaf, d, ask) for leaf in contract.leaves for d, ask in leaf.asked.items()]
+    return [found.term(leaf, d, ask) for leaf, d, ask in contract.asked]
 
 
 class _Terms:
@@ -96,8 +95,7 @@ class _Terms:
         def of(*kinds: str) -> tuple[Guard, ...]:
             return tuple(g for g, kind in about if kind in kinds)
 
-        size = granted_size(self._granted, leaf, d)
-        return Term(leaf, d, ask, *self._grant(size, ask, of))
+        return Term(leaf, d, ask, *self._grant(self._granted.of(leaf, d), ask, of))
 
     def _grant(self, size: Any, ask: Ask, of: Callable[..., tuple[Guard, ...]]) -> tuple[Grant, str, tuple[Guard, ...]]:
         """What the program makes of a size, in words, and the guards that narrow it."""
@@ -129,7 +127,7 @@ class _Terms:
 
 def _names(contract: Contract, grants: Granted, guards: Sequence[Guard]) -> dict[str, str]:
     """The user's words for the symbols of a program: a size, or the root of a `Dim`."""
-    sizes = [(leaf.name(d), granted_size(grants, leaf, d)) for leaf in contract.leaves for d in leaf.asked]
+    sizes = [(leaf.name(d), grants.of(leaf, d)) for leaf, d, _ in contract.asked]
     names = {str(size): name for name, size in reversed(sizes) if getattr(size, "is_Symbol", False)}
     for guard in guards:
         for symbol, source in guard.sources.items():

@@ -119,7 +119,7 @@ def _export(ctx: Context, contract: Contract) -> tuple[ExportedProgram, Inputs]:
 
 def _small_sizes(contract: Contract, example: Inputs) -> int:
     flat = pytree.tree_leaves(example)
-    return sum(flat[leaf.index].shape[d] < 2 for leaf in contract.tensors for d in leaf.asked)
+    return sum(flat[leaf.index].shape[d] < 2 for leaf, d, _ in contract.asked if not leaf.number)
 
 
 def _auto(model: torch.nn.Module, contract: Contract, example: Inputs) -> Any:
@@ -160,7 +160,7 @@ def _pinned(subject: Subject) -> list[tuple[Finding, frozenset[str]]]:
 def _pin(subject: Subject, term: Term) -> Finding:
     pins = [guard for guard in term.guards if guard.place is not None]
     place = pins[0].place if pins else subject.ctx.head()
-    size = int(subject.granted.sizes.get(term.leaf.index, term.leaf.shape)[term.d])
+    size = int(subject.granted.of(term.leaf, term.d))
     message, rewrite = f"{term.name} should be dynamic and became the constant {size}", terms.CHANGES["constant"]
     if not pins and size < 2 and not term.leaf.number:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"

@@ -131,7 +131,7 @@ class Search:
         variables = space.variables()
         for uses in edges.Asked(space.contract).uses.values():
             leaf, d, ask = uses[0]
-            bounds = variables.get(space.grants.sizes.get(leaf.index, leaf.shape)[d])
+            bounds = variables.get(space.grants.of(leaf, d))
             if bounds is not None and ask.maximum is not None and bounds[2] < ask.maximum and not ask.root:
                 words = f"{leaf.name(d)} was drawn up to {bounds[2]}, not {ask.maximum}"
                 self.notes.append(f"{words}: larger calls take too much memory, or more than two seconds")

@@ -193,7 +193,7 @@ class Subject:
         self.model = self.ctx.build()
         self.module = self.program.module()
         self.keeps_state = mutates(self.program)
-        self.asked = [leaf.size(d) for leaf in self.contract.leaves for d in leaf.asked]
+        self.asked = [leaf.size(d) for leaf, d, _ in self.contract.asked]
         self._variables = Asked(self.contract).by_source
         self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
 
@@ -317,8 +317,7 @@ class Subject:
     def _vary_together(self, trial: Trial) -> bool:
         """Whether dimensions that were inferred, and had the same sizes in every example call, have the same ones."""
         sizes: dict[str, int] = {}
-        asked = [(leaf.size(d), ask) for leaf in self.contract.leaves for d, ask in leaf.asked.items()]
-        inferred = [(source, ask.root) for source, ask in asked if ask.root and not ask.name]
+        inferred = [(leaf.size(d), ask.root) for leaf, d, ask in self.contract.asked if ask.root and not ask.name]
         return all(sizes.setdefault(root, trial.sizes[source]) == trial.sizes[source] for source, root in inferred)
 
     def _difference(self, difference: Difference, trial: Trial) -> FaultError:

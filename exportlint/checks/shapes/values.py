@@ -16,6 +16,7 @@ from exportlint.checks.shapes.trials import Trial
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.strategies import plain
+from exportlint.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +65,7 @@ class Values:
         found = [f"{places.display_path(place.file)}:{place.line} ({way})" for place, way in self._branches.one_way()]
         if not found:
             return []
-        more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
-        return [f"branches that were taken one way only: {', '.join(found[:MOST_LISTED])}{more}"]
+        return [f"branches that were taken one way only: {listed(found, MOST_LISTED)}"]
 
     def _watch(self, inputs: Inputs) -> None:
         self._branches.watch(lambda: self._subject.eager(inputs))
