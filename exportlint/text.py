@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -56,6 +56,12 @@ def clip(text: str, limit: int) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """``a, b``, or ``a, b and 3 more`` where there are more than `most`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def short_path(path: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from readiness_samples import sample
 
 from exportlint.findings import CheckResult
-from exportlint.text import clip, encodable, map_strings, one_line, short_path, visible
+from exportlint.text import clip, encodable, listed, map_strings, one_line, short_path, visible
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,12 @@ def test_one_line_and_clip():
     assert one_line("x" * 100_000, 10) == "xxxxxxxxxx... (30 more characters)"
     assert clip("abc", 3) == "abc"
     assert clip("abcd", 3) == "abc... (1 more characters)"
+
+
+def test_listed():
+    assert listed(("a", "b"), 2) == "a, b"
+    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert listed((), 2) == ""
 
 
 def test_map_strings_reaches_all_and_mends_times():

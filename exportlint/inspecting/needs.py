@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import Finding
 from exportlint.inspecting import tables
+from exportlint.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,26 +32,27 @@ def custom_operators(found: Description) -> tuple[str, ...]:
 def _needs(found: Description) -> Iterator[str]:
     operators = custom_operators(found)
     if operators:
-        yield f"whoever registers the operators {_listed(operators)}"
+        yield f"whoever registers the operators {listed(operators, SHOWN)}"
     containers = _containers(found)
     if containers:
-        yield f"whoever registers the classes {_listed(containers)} with torch.utils._pytree"
-    refused = tuple(dict.fromkeys(name for p in found.pickles for name in p.refused))
+        yield f"whoever registers the classes {listed(containers, SHOWN)} with torch.utils._pytree"
+    refused = _refused(found)
     if refused:
-        yield f"torch.load(weights_only=False), which imports and calls {_listed(refused)}: only from who you trust"
+        names = listed(refused, SHOWN)
+        yield f"torch.load(weights_only=False), which imports and calls {names}: only from who you trust"
     devices = _accelerators(found)
     if devices and found.kind not in ("program", "aoti"):
-        yield f"map_location where there is no {_listed(devices)}"
+        yield f"map_location where there is no {listed(devices, SHOWN)}"
     if found.kind == "aoti":
         yield "the machine that it was compiled for: it holds native code, which runs when it is loaded"
 
 
 def _findings(found: Description) -> Iterator[Finding]:
-    imported = tuple(dict.fromkeys(name for p in found.pickles for name in p.refused))
-    if found.kind == "module" and imported:
+    refused = _refused(found)
+    if found.kind == "module" and refused:
         rewrite = "Save model.state_dict(), or an exported program."
         yield _finding(
-            found, "a whole module is pickled: loading imports its classes and runs their code", rewrite, imported
+            found, "a whole module is pickled: loading imports its classes and runs their code", rewrite, refused
         )
     rewrite = (
         "Return registered containers of tensors only, and register custom operators in a package that the loader has."
@@ -69,7 +71,7 @@ def _finding(found: Description, message: str, rewrite: str, names: tuple[str, .
         message=message,
         file=found.file,
         rewrite=rewrite,
-        evidence=_listed(names),
+        evidence=listed(names, SHOWN),
         outcomes={"export": "unportable"},
     )
 
@@ -78,11 +80,10 @@ def _containers(found: Description) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for method in found.methods for name in method.containers))
 
 
+def _refused(found: Description) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for pickle in found.pickles for name in pickle.refused))
+
+
 def _accelerators(found: Description) -> tuple[str, ...]:
     devices = {tensor.device.partition(":")[0] for tensor in found.tensors}
     return tuple(sorted(devices - {"cpu", "meta", "?"}))
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.inspecting.description import KINDS
 from exportlint.inspecting.needs import custom_operators
-from exportlint.text import counted, visible
+from exportlint.text import counted, listed, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,8 +124,7 @@ def _ranges(method: Method) -> Iterator[str]:
 
 
 def _few(words: tuple[str, ...], everything: bool) -> str:
-    more = f" and {len(words) - FEW} more" if len(words) > FEW and not everything else ""
-    return ", ".join(words if everything else words[:FEW]) + more
+    return listed(words, len(words) if everything else FEW)
 
 
 def _summary(tensors: tuple[Tensor, ...]) -> str:

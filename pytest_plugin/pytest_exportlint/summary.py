@@ -182,7 +182,7 @@ def _lines(readiness: Readiness) -> Iterator[str]:
 
 def _unchecked(checks: Iterable[tuple[CaseResult, CheckResult]]) -> Iterator[str]:
     """What was not checked, by reason."""
-    from exportlint.text import one_line, visible
+    from exportlint.text import listed, one_line, visible
 
     reasons: dict[tuple[str, str], list[str]] = {}
     for case, check in checks:
@@ -192,5 +192,4 @@ def _unchecked(checks: Iterable[tuple[CaseResult, CheckResult]]) -> Iterator[str
         if number == MOST_UNCHECKED:
             yield f"not checked: {len(reasons) - number} more reasons"
             return
-        names = ", ".join(cases[:3]) + (f" and {len(cases) - 3} more" if len(cases) > 3 else "")
-        yield f"not checked: {name} of {one_line(visible(names), 120)}: {one_line(visible(reason), 200)}"
+        yield f"not checked: {name} of {one_line(visible(listed(cases, 3)), 120)}: {one_line(visible(reason), 200)}"
