@@ -204,7 +204,7 @@ def _isinstance(it: Interpreter, node: ast.Call, name: str, given: Arguments, st
     wanted = given.get(1)
     classes = (wanted.items or ()) if isinstance(wanted, Sequence) else (wanted,)
     owner = given.get(0)
-    if is_parallel(owner) and External(owner.name) in classes:  # type: ignore[union-attr]
+    if is_parallel(owner) and External(owner.name) in classes:
         return Const(True)
     return Static("bool")
 

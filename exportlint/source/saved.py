@@ -13,13 +13,15 @@ from exportlint.source.values import (
     UNKNOWN,
     External,
     Function,
-    Instance,
     Loaded,
     TorchModule,
     Value,
+    is_module,
 )
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
@@ -33,11 +35,12 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
     """The result of a function of torch that saves, loads, wraps or scripts a module; ``None`` for others."""
     if name in PARALLEL:
         return TorchModule(name, given.positional[:1], site=it.site(node, state))
+    function = it.stack[-1] if it.stack else None
     if name == "torch.save":
-        it.saved.update((it.stack[-1] if it.stack else None, ast.dump(place)) for place in node.args[1:2])
+        it.saved.update((function, ast.dump(place)) for place in node.args[1:2])
         return NONE
     if name == "torch.load":
-        here = any((it.stack[-1] if it.stack else None, ast.dump(place)) in it.saved for place in node.args[:1])
+        here = any((function, ast.dump(place)) in it.saved for place in node.args[:1])
         mapped = here or given.open or len(given.positional) > 1 or "map_location" in given.keywords
         return Loaded(it.site(node, state), mapped)
     return _scripted(name, given.get(0)) if name in _SCRIPTING else None
@@ -45,7 +48,7 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
 
 def _scripted(name: str, first: Value | None) -> Value:
     """What TorchScript makes of a module or function; of what is not known, something unknown."""
-    if name == "torch.jit.load" or isinstance(first, TorchModule) or (isinstance(first, Instance) and first.module):
+    if name == "torch.jit.load" or is_module(first):
         return TorchModule(TRACED if name == "torch.jit.trace" else SCRIPTED)
     return External("torch.jit.scripted") if isinstance(first, Function) and name == "torch.jit.script" else UNKNOWN
 
@@ -54,9 +57,14 @@ def sure(callees: tuple[Value, ...]) -> tuple[Value, ...]:
     """What may be called, without modules of TorchScript that stand there only where a setting asks for them."""
     if len(callees) == 1:
         return callees
-    return tuple(v for v in callees if not isinstance(v, TorchModule) or v.name not in (SCRIPTED, TRACED))
+    return tuple(v for v in callees if not is_scripted(v))
 
 
-def is_parallel(value: Value | None) -> bool:
+def is_scripted(value: Value) -> bool:
+    """Whether the value is a module of TorchScript."""
+    return isinstance(value, TorchModule) and value.name in (SCRIPTED, TRACED)
+
+
+def is_parallel(value: Value | None) -> TypeGuard[TorchModule]:
     """Whether the value is a module in a wrapper that runs it on several devices."""
     return isinstance(value, TorchModule) and value.name in PARALLEL

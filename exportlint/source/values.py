@@ -599,6 +599,16 @@ def is_exact(value: Value) -> bool:
     return isinstance(value, Tensor) and value.exact and not value.kept
 
 
+def is_module(value: Value | None) -> bool:
+    """Whether the value is a module, of ``torch.nn`` or of the project."""
+    return isinstance(value, TorchModule) or (isinstance(value, Instance) and value.module)
+
+
+def is_state(value: Value) -> bool:
+    """Whether the value is what a module registers: a parameter, a buffer, another module."""
+    return value.kept in ("parameter", "buffer") if isinstance(value, Tensor) else is_module(value)
+
+
 def is_tensor(value: Value) -> bool:
     """Whether the value is a tensor, or a tensor or ``None``."""
     found = options(value)

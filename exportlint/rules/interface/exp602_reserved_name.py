@@ -15,7 +15,7 @@ from exportlint.fixes.edits import Renamed, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Defined
-from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
+from exportlint.source.values import is_state, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,18 +27,12 @@ def match(event: Defined) -> Iterator[Match]:
     """The model has a submodule, parameter or buffer of a reserved name."""
     for name in _RESERVED:
         value, site = event.attributes.get(name), event.sites.get(name)
-        if event.top and site is not None and value is not None and any(_is_registered(v) for v in options(value)):
+        if event.top and site is not None and value is not None and any(is_state(v) for v in options(value)):
             yield Match(
                 site,
                 f"`self.{name}` has a name that the exported program keeps for itself",
                 fix=fix("Rename it", Renamed(site.range, name, f"{name}_"), unsafe=True),
             )
-
-
-def _is_registered(value: Value) -> bool:
-    if isinstance(value, Tensor):
-        return value.kept in ("parameter", "buffer")
-    return isinstance(value, TorchModule) or (isinstance(value, Instance) and value.module)
 
 
 RULE = Rule(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
-from exportlint.source.values import SCRIPTED, TRACED, Dict, Instance, Sequence, TorchModule, Value, options
+from exportlint.source.saved import is_scripted
+from exportlint.source.values import Dict, Sequence, Value, is_module, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +36,7 @@ def _holds_module(value: Value) -> bool:
         return any(_holds_module(part) for _, part in value.items)
     if isinstance(value, Sequence):
         return any(_holds_module(part) for part in value.items or ())
-    if isinstance(value, TorchModule):
-        return value.name not in (SCRIPTED, TRACED)
-    return isinstance(value, Instance) and value.module
+    return is_module(value) and not is_scripted(value)
 
 
 _BUILD = """

@@ -45,7 +45,7 @@ def _wrappers(value: Value) -> Iterator[TorchModule]:
             for _, part in option.items:
                 yield from _wrappers(part)
         elif isinstance(option, StateDict) and is_parallel(option.of):
-            yield option.of  # type: ignore[misc]
+            yield option.of
 
 
 _BUILD = """
