@@ -22,8 +22,9 @@ from exportlint.source.layout import may_declare
 from exportlint.source.project import Reads  # noqa: TC001 - msgspec asks for it
 from exportlint.source.provenance import Came  # noqa: TC001 - msgspec asks for it
 from exportlint.source.sites import Range
+from exportlint.source.suppress import MARK
 from exportlint.source.tree import descendants
-from exportlint.source.values import Instance, Tensor, TorchModule, Value, options
+from exportlint.source.values import is_state, options
 
 if TYPE_CHECKING:
     import ast
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from exportlint.source.sites import Site
 
 Key = tuple[str, str, str, Range]
-MARK = "exportlint"
-"""What the comments that silence findings hold, those of other linters apart."""
 NOT_READ = "it cannot be read"
 _DECIDED = (Asked, Converted, Indexed, Iterated)  # what happens to a value that came from somewhere
 _HELD = 100_000  # lines whose trees are kept in memory
@@ -166,20 +165,23 @@ class Analyst:
         unit.found = {path: list(of_path.values()) for path, of_path in heard.items()}
         return unit
 
+    def _runs(self, reach: Reach, heard: Places) -> _Runs:
+        """The runs of one file, for the rules that hold there."""
+        listener = _Listener(self.rules[reach], self.seconds)
+        it = Interpreter(self.project, lambda event: listener.hear(event, it))
+        return _Runs(it, listener, heard)
+
     def _run_program(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
         """Run what saves and loads, and what calls it: the program around the models."""
-        listener = _Listener(self.rules["program"], self.seconds)
-        it = Interpreter(self.project, lambda event: listener.hear(event, it))
-        runs = _Runs(it, listener, heard)
-        for name, run in programs.runs(it, module):
+        runs = self._runs("program", heard)
+        for name, run in programs.runs(runs.it, module):
             runs.add(name, run)
         return runs.left_out
 
     def _run_all(self, module: ModuleIndex, heard: Places) -> list[tuple[str, str]]:
         """Run the model cases of a file, then each of its module classes that was not entered yet."""
-        listener = _Listener(self.rules["capture"], self.seconds)
-        it = Interpreter(self.project, lambda event: listener.hear(event, it))
-        runs = _Runs(it, listener, heard)
+        runs = self._runs("capture", heard)
+        it = runs.it
         for name, run in cases.runs(it, module):
             runs.add(name, run)
         for cls in module.all_classes:
@@ -295,13 +297,7 @@ def _is_stateless(it: Interpreter, cls: ClassEntry) -> bool:
     """Whether objects of the class hold no parameter, buffer or module: with random numbers, they augment data."""
     made = it.instances.get((id(cls), id(None)))
     held = it.attributes.get(made.key, {}).values() if made is not None else ()
-    return not any(_is_state(v) for value in held for v in options(value))
-
-
-def _is_state(value: Value) -> bool:
-    if isinstance(value, Tensor):
-        return value.kept in ("parameter", "buffer")
-    return isinstance(value, TorchModule) or (isinstance(value, Instance) and value.module)
+    return not any(is_state(v) for value in held for v in options(value))
 
 
 def _within_budget(it: Interpreter, run: Callable[[], None]) -> str:
