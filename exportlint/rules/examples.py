@@ -27,6 +27,15 @@ def inputs2():
 {shapes}"""
 
 
+_SAVING = """
+path = os.path.join(tempfile.mkdtemp(), "model.pt")
+{save}
+model = Net()
+{load}
+return model.eval()
+"""
+
+
 def example(
     forward: str,
     *,
@@ -63,3 +72,25 @@ def example(
         shapes=f"\n\nDYNAMIC_SHAPES = {shapes}\n" if shapes else "",
     )
     return text.replace("\n\n\n\n", "\n\n\n").replace("class Net(nn.Module):\n\n", "class Net(nn.Module):\n")
+
+
+def saving(save: str, load: str, above: str = "") -> str:
+    """The text of a file whose ``build`` saves something of ``Net``, a single layer ``fc``, and loads it again.
+
+    Args:
+        save: Statements that save to ``path``.
+        load: Statements that load from there into ``model``.
+        above: Definitions above the class.
+    """
+    return example(
+        "def forward(self, x):\n    return self.fc(x)",
+        init="self.fc = nn.Linear(4, 3)",
+        imports="import os\nimport tempfile",
+        above=above,
+        build=_SAVING.format(save=save.strip(), load=load.strip()),
+    )
+
+
+def loaded(part: str = "") -> str:
+    """A statement that loads the state dict at ``path``, or this part of what is there, into ``model``."""
+    return f'model.load_state_dict(torch.load(path, map_location="cpu"){part})'

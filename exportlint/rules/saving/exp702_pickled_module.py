@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Rule, outcomes
-from exportlint.rules.examples import example
+from exportlint.rules.examples import loaded, saving
 from exportlint.source.events import Called
 from exportlint.source.saved import is_scripted
 from exportlint.source.values import Dict, Sequence, Value, is_module, options
@@ -39,23 +39,8 @@ def _holds_module(value: Value) -> bool:
     return is_module(value) and not is_scripted(value)
 
 
-_BUILD = """
-path = os.path.join(tempfile.mkdtemp(), "model.pt")
-{above}
-torch.save({saved}, path)
-model = Net()
-model.load_state_dict(torch.load(path, map_location="cpu"){part})
-return model.eval()
-"""
-
-
 def _example(saved: str, part: str = "", above: str = "trained = Net()") -> str:
-    return example(
-        "def forward(self, x):\n    return self.fc(x)",
-        init="self.fc = nn.Linear(4, 3)",
-        imports="import os\nimport tempfile",
-        build=_BUILD.format(saved=saved, part=part, above=above),
-    )
+    return saving(f"{above}\ntorch.save({saved}, path)", loaded(part))
 
 
 _BOTH = "trained = Net()\nweights = trained.state_dict()"

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Rule, outcomes
-from exportlint.rules.examples import example
+from exportlint.rules.examples import loaded, saving
 from exportlint.source.events import Called
 from exportlint.source.saved import is_parallel
 from exportlint.source.values import Dict, StateDict, TorchModule, Value, options
@@ -48,13 +48,6 @@ def _wrappers(value: Value) -> Iterator[TorchModule]:
             yield option.of
 
 
-_BUILD = """
-path = os.path.join(tempfile.mkdtemp(), "model.pt")
-{save}
-model = Net()
-model.load_state_dict(torch.load(path, map_location="cpu"){part})
-return model.eval()
-"""
 _BOTH = "trained = Net()\nwrapped = nn.DataParallel(trained)"
 _HELPER = """
 def save(model, path):
@@ -63,13 +56,7 @@ def save(model, path):
 
 
 def _example(save: str, part: str = "", above: str = "") -> str:
-    return example(
-        "def forward(self, x):\n    return self.fc(x)",
-        init="self.fc = nn.Linear(4, 3)",
-        imports="import os\nimport tempfile",
-        above=above,
-        build=_BUILD.format(save=save, part=part),
-    )
+    return saving(save, loaded(part), above)
 
 
 RULE = Rule(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.rules.base import Match, Near, Rule, outcomes
-from exportlint.rules.examples import example
+from exportlint.rules.examples import loaded, saving
 from exportlint.source.events import Called
 from exportlint.source.values import Const
 
@@ -30,13 +30,6 @@ def match(event: Called) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` passes over keys that do not fit, and nobody learns which")
 
 
-_BUILD = """
-path = os.path.join(tempfile.mkdtemp(), "model.pt")
-torch.save({{"{prefix}" + key: value for key, value in saved().state_dict().items()}}, path)
-model = Net()
-{load}
-return model.eval()
-"""
 _SAVED = """
 def saved():
     torch.manual_seed(7)
@@ -57,13 +50,8 @@ except RuntimeError:
 
 
 def _example(load: str, prefix: str = "") -> str:
-    return example(
-        "def forward(self, x):\n    return self.fc(x)",
-        init="self.fc = nn.Linear(4, 3)",
-        imports="import os\nimport tempfile",
-        above=_SAVED,
-        build=_BUILD.format(load=load.strip(), prefix=prefix),
-    )
+    save = f'torch.save({{"{prefix}" + key: value for key, value in saved().state_dict().items()}}, path)'
+    return saving(save, load, _SAVED)
 
 
 RULE = Rule(
@@ -74,7 +62,7 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="silent", strict="silent", compiled="silent"),
     bad=_example(_LOAD, "net."),
-    good=_example(_LOAD.replace(", strict=False", "")),
+    good=_example(loaded()),
     fixed=_example(_CHECKED, "net."),
     fixed_differs="The bad example computes with the random numbers of its constructor.",
     near=(
