@@ -436,14 +436,24 @@ def control_flow(
     """What a call of ``cond`` or ``while_loop`` does, as Python would do it; `None` for other functions.
 
     torch calls no mode for what happens inside, so a mode that wants to see it runs this instead. A program holds the
-    other branch too, and a body that never runs here: `aside` is given what calls them.
+    other branch too, and a body that never runs here: `aside` is given what calls them; what they draw of random
+    numbers is not missed afterwards.
     """
     from torch._higher_order_ops.cond import cond_op
     from torch._higher_order_ops.while_loop import while_loop_op
 
-    if func is cond_op:
-        return functools.partial(_cond, *args, aside=aside, **kwargs)
-    return functools.partial(_while_loop, *args, aside=aside, **kwargs) if func is while_loop_op else None
+    function = _cond if func is cond_op else _while_loop if func is while_loop_op else None
+    if function is None:
+        return None
+
+    def restoring(branch: Callable[[], Any]) -> None:
+        state = torch.default_generator.get_state()
+        try:
+            aside(branch)
+        finally:
+            torch.default_generator.set_state(state)
+
+    return functools.partial(function, *args, aside=restoring, **kwargs)
 
 
 def _ignore(_: Callable[[], Any]) -> None:
@@ -468,16 +478,6 @@ def _while_loop(
     if carried is first:
         aside(lambda: body(*carried, *additional))
     return carried
-
-
-@contextlib.contextmanager
-def same_random_numbers() -> Iterator[None]:
-    """Within it, what is drawn is not missed afterwards."""
-    state = torch.default_generator.get_state()
-    try:
-        yield
-    finally:
-        torch.default_generator.set_state(state)
 
 
 @contextlib.contextmanager

@@ -186,18 +186,15 @@ class Provenance(TorchFunctionMode):
 
     def _aside(self, branch: Callable[[], Any]) -> None:
         """Run what the example does not take: the program holds it as well."""
-        (blamed, self.blamed), (before, self._in_call) = (self.blamed, None), (self._in_call, True)
-        with hooks.same_random_numbers():
-            self._in_call = before
-            try:
-                branch()
-            except MemoryError:
-                raise
-            except Exception as error:
-                self.refused.append((error, self.blamed))
-            finally:
-                self.blamed, self._in_call = blamed, True
-        self._in_call = before
+        blamed, self.blamed = self.blamed, None
+        try:
+            branch()
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.refused.append((error, self.blamed))
+        finally:
+            self.blamed = blamed
 
     def origin(self, tensor: torch.Tensor) -> Origin | None:
         """Where a CPU tensor came from, as far as the run so far tells."""
