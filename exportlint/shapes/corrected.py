@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs
     from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
-    from exportlint.shapes.relations import Group, Linear
+    from exportlint.shapes.linear import Linear
+    from exportlint.shapes.relations import Group
     from exportlint.torch_hooks.guards import Guard
 
     Export = Callable[[Any], ExportedProgram]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.shapes import narrowing
 from exportlint.shapes.contract import HINT_MIN
 from exportlint.shapes.edges import holds
+from exportlint.shapes.linear import Linear, linear_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,27 +28,6 @@ if TYPE_CHECKING:
 
 PROBES = 4  # multiples for which a guard of divisibility is asked whether it holds
 MOST_STEP = 10_000  # the largest multiple that is looked for
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """``scale * number + offset``."""
-
-    scale: Fraction
-    offset: Fraction
-
-    def __call__(self, number: Fraction | int) -> Fraction:
-        """The value for a number."""
-        return self.scale * number + self.offset
-
-    def of(self, inner: Linear) -> Linear:
-        """The same of a number that is itself linear in another."""
-        return Linear(self.scale * inner.scale, self.scale * inner.offset + self.offset)
-
-    def inverse(self) -> Linear:
-        """The number, in terms of this."""
-        return Linear(1 / self.scale, -self.offset / self.scale)
-
 
 SAME = Linear(Fraction(1), Fraction(0))
 
@@ -211,19 +191,3 @@ def _step_of(guard: Guard, sizes: Mapping[str, Linear], start: Fraction, step: i
         if all(holds(guard, call) is True for call in calls):
             return step * factor
     return step
-
-
-def linear_in(size: Any) -> tuple[Any, Linear] | None:
-    """The one symbol that a size is linear in, and how; ``None`` where it is a constant or not linear in one."""
-    symbols = list(getattr(size, "free_symbols", ()))
-    if len(symbols) != 1:
-        return None
-    (symbol,) = symbols
-    values = [size.subs({symbol: n}) for n in (0, 1, 2, 7)]
-    if not all(getattr(value, "is_Integer", False) for value in values):
-        return None
-    offset, one, two, seven = map(int, values)
-    scale = one - offset
-    if not scale or (two, seven) != (offset + 2 * scale, offset + 7 * scale):
-        return None
-    return symbol, Linear(Fraction(scale), Fraction(offset))

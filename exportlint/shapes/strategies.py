@@ -7,11 +7,13 @@ contents towards zeros.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes import printing
 from exportlint.shapes.contents import NUMBER, PLAIN, Recipe, layouts_of, number, recipe
+from exportlint.shapes.linear import linear_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -162,14 +164,13 @@ class Space:
             return bounds
         least, most = self.grants.ranges.get(symbol, (1, None))
         least = max(1, least)
-        linear = _linear(size, symbol)
-        if linear is None:  # such as a product of sizes: the program's own range
+        linear = linear_in(size)
+        if linear is None or linear[1].scale < 0:  # such as a product of sizes: the program's own range
             top = max(4, example)
             bounds = (least, top, top if most is None else most)
         else:
-            scale, offset = linear
-            smallest, largest, edge = bounds
-            bounds = (-((offset - smallest) // scale), (largest - offset) // scale, (edge - offset) // scale)
+            inverse, (smallest, largest, edge) = linear[1].inverse(), bounds
+            bounds = (math.ceil(inverse(smallest)), math.floor(inverse(largest)), math.floor(inverse(edge)))
         low = max(least, bounds[0])
         high, edge = (max(low, bound if most is None else min(bound, most)) for bound in bounds[1:])
         return low, high, edge
@@ -299,16 +300,6 @@ def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
 def _substituted(size: Any, values: Mapping[Any, Any]) -> Any:
     """An expression, or a number, with symbols replaced."""
     return size.subs(values) if values and getattr(size, "free_symbols", None) else size
-
-
-def _linear(size: Any, symbol: Any) -> tuple[int, int] | None:
-    """Scale and offset where a size grows in proportion to one symbol."""
-    if size.free_symbols != {symbol}:
-        return None
-    zero, one, two = (size.subs({symbol: n}) for n in range(3))
-    if not (zero.is_Integer and one.is_Integer and one - zero == two - one and one > zero):
-        return None
-    return int(one - zero), int(zero)
 
 
 def range_of(ask: Ask, example: int, *, known: bool = False) -> tuple[int, int, int]:
