@@ -202,11 +202,11 @@ def _put_on_module(
     it: Interpreter, base: Module, node: ast.AST, name: str, value: Value, state: State, how: str
 ) -> None:  # fmt: skip
     """Bind a global of another file, which is where that file's functions read it."""
-    target = it.project.resolve(base.index, name)
+    target = it.project.member(base.index, name)
     if not isinstance(target, Assigned):
         return
     it.silent += 1  # to bind a name is not to read it
-    old = it.global_value(base.index, name, state)
+    old = it.meant(target, state)
     it.silent -= 1
     guard = state.frame.guards[-1] if state.frame.guards else None
     site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
@@ -242,10 +242,7 @@ def _of_external(it: Interpreter, base: External, name: str, state: State) -> Va
 
 
 def _of_module(it: Interpreter, base: Module, name: str, state: State) -> Value:
-    if it.project.resolve(base.index, name) is None:
-        inner = it.project.find(f"{base.index.name}.{name}", base.index)  # a file of the package
-        return UNKNOWN if inner is None else it.target(inner)
-    return it.global_value(base.index, name, state)
+    return it.meant(it.project.member(base.index, name), state)
 
 
 def _of_array(it: Interpreter, base: Array, name: str, state: State) -> Value:

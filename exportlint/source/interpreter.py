@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from exportlint.source.at_hand import AtHand
     from exportlint.source.index import Extent
+    from exportlint.source.project import Target
     from exportlint.source.provenance import Binding
     from exportlint.source.tree import FunctionNode
 
@@ -382,10 +383,12 @@ class Interpreter:
 
     def global_value(self, module: ModuleIndex, name: str, state: State) -> Value:
         """The value of a name of a module, at its top level or dotted."""
-        target = self.project.resolve(module, name)
+        return self.meant(self.project.resolve(module, name), state)
+
+    def meant(self, target: Target | None, state: State) -> Value:
+        """The value of what a name was resolved to, as it is now."""
         if isinstance(target, Assigned):
-            key: Key = (target.module, target.name)
-            return self.read(key, self._assigned(target), state)
+            return self.read((target.module, target.name), self._assigned(target), state)
         return self.target(target)
 
     def target(self, target: object) -> Value:

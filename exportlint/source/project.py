@@ -200,6 +200,11 @@ class Project:
         key = (id(module), name)
         return self._remembered(key, None, lambda: self._resolve(module, name, _DEPTH))  # type: ignore[no-any-return]
 
+    def member(self, module: ModuleIndex, name: str) -> Target | None:
+        """What an attribute of a file is: a name that the file binds, or a file of the package."""
+        key = ("member", id(module), name)
+        return self._remembered(key, None, lambda: self._member(module, name, _DEPTH))  # type: ignore[no-any-return]
+
     def _resolve(self, module: ModuleIndex, name: str, depth: int) -> Target | None:
         head, _, rest = name.partition(".")
         target = self._head(module, head, depth)

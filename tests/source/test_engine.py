@@ -502,6 +502,16 @@ def test_a_global_of_another_file_is_state(tmp_path: Path, body: str, found: lis
     assert reported == found
 
 
+def test_an_attribute_of_a_package_is_a_file_of_it_and_no_builtin(tmp_path: Path) -> None:
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("", encoding="utf-8")
+    (folder / "filter.py").write_text("calls = 0\n", encoding="utf-8")
+    body = "pkg.filter.calls += 1; return x * pkg.filter.calls + pkg.sorted(x)"
+    (folder / "net.py").write_text(COUNTER.format(body=body).replace("counter", "filter"), encoding="utf-8")
+    assert [(p.rule.code, p.range.line) for p in lint([folder], Options())] == [("EXP501", 8)]
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
