@@ -135,6 +135,19 @@ def reasons(expectations: Iterable[Expectation], label: str) -> str | None:
     return next((e.reason for e in expectations if e.check_is(label) and e.holds), None)
 
 
+def by_check(expectations: Iterable[Expectation], checks: Iterable[str], devices: Sequence[str]) -> dict[str, str]:
+    """The reasons for which checks are expected to fail.
+
+    Args:
+        expectations: Those about the case, the most important first.
+        checks: Names of checks, or what items call them.
+        devices: Those of the session.
+    """
+    known = list(expectations)
+    found = {check: reasons(known, label_of(check, devices)) for check in checks}
+    return {check: reason for check, reason in found.items() if reason is not None}
+
+
 def label_of(check: str, devices: Sequence[str]) -> str:
     """What items call a check: ``device`` with its device, where there is but one."""
     return f"device-{devices[0]}" if check == "device" and len(devices) == 1 else check

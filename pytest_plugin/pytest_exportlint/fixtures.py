@@ -67,7 +67,7 @@ class ExportCheck:
         result = _run(runner, case, names or runner.options.checks, self._item)
         from pytest_exportlint import unrun
 
-        result = dataclasses.replace(result, checks=tuple(map(unrun.only_shown, result.checks)))
+        result = dataclasses.replace(result, checks=unrun.only_shown(result.checks))
         self._report(result, runner.notes)
         return result
 
@@ -94,11 +94,7 @@ class ExportCheck:
             raise ValueError(str(error)) from None
         settings = self._item.config.stash[options.KEY]
         found += tuple(e for e in settings.expected if e.about(plain_id(self._item)))
-        labels = {check: expectations.label_of(check, settings.devices) for check in CHECKS}
-        reasons = {
-            c: reason for c, label in labels.items() if (reason := expectations.reasons(found, label)) is not None
-        }
-        return {**reasons, **case.expected_failures}
+        return {**expectations.by_check(found, CHECKS, settings.devices), **case.expected_failures}
 
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True

@@ -16,7 +16,7 @@ import pytest
 from exportlint.findings import RED, CaseResult, CheckResult
 from exportlint.text import counted
 from pytest_exportlint import options, session, unrun
-from pytest_exportlint.expectations import label_of, reasons
+from pytest_exportlint.expectations import by_check
 from pytest_exportlint.ledger import LEDGER, OBSERVED
 from pytest_exportlint.node_ids import heading
 
@@ -25,16 +25,21 @@ if TYPE_CHECKING:
 
     from exportlint.checks.observed import Observation
 
-NODE = OBSERVED
 WORKER_CASES = "exportlint_observed"
 WORKER_CALLED, WORKER_WHY_NOT = "exportlint_called", "exportlint_why_not"
 
 
 class Observer:
-    """Observes the tests of a session, or of a worker of xdist."""
+    """Observes the tests of a session, or of a worker of xdist.
 
-    def __init__(self, config: pytest.Config) -> None:
+    Args:
+        config: The session's.
+        notes: What is said at its end; notes of the observer are added.
+    """
+
+    def __init__(self, config: pytest.Config, notes: dict[str, None]) -> None:
         self.config = config
+        self._notes = notes
         self.settings = config.stash[options.KEY]
         self.reported: dict[str, int] = {}
         self._observation: Observation | None = None
@@ -85,11 +90,7 @@ class Observer:
 
     def _note(self, words: Iterable[str]) -> None:
         """Have words said at the session's end."""
-        from pytest_exportlint.summary import Summary
-
-        for plugin in self.config.pluginmanager.get_plugins():
-            if isinstance(plugin, Summary):
-                plugin.notes.update(dict.fromkeys(words))
+        self._notes.update(dict.fromkeys(words))
 
     def _unmet(self) -> Iterator[str]:
         """What was asked for, and no test called; of the tests of all workers of xdist."""
@@ -115,7 +116,7 @@ class Observer:
             try:
                 session.require()
                 result = session.runner(self.config).check_object(case, where)
-                found.append(dataclasses.replace(result, checks=tuple(map(unrun.only_shown, result.checks))))
+                found.append(dataclasses.replace(result, checks=unrun.only_shown(result.checks)))
             except MissingRequirementError as error:
                 checks = (CheckResult(name="capture", outcome="not_checked", reason=str(error)),)
                 found.append(CaseResult(name=case.name, target=where, checks=checks))
@@ -141,25 +142,24 @@ class Observer:
         for case in cases:
             number = self.reported[case.name] = self.reported.get(case.name, 0) + 1
             name = case.name if number == 1 else f"{case.name}@{number}"
-            ledger.meet_result(f"{NODE}::{name}", case)
-            marked = self._marked(case, f"{NODE}::{name}")
+            ledger.meet_result(f"{OBSERVED}::{name}", case)
+            marked = self._marked(case, f"{OBSERVED}::{name}")
             session_node.testscollected += len(marked.checks)
             for check in marked.checks:
-                self._report_check(marked, check, f"{NODE}::{name}[{check.name}]")
+                self._report_check(marked, check, f"{OBSERVED}::{name}[{check.name}]")
 
     def _marked(self, case: CaseResult, id_: str) -> CaseResult:
         """The results with what is expected of them."""
         from exportlint.checks.results import with_expectations
 
         found = [expected for expected in self.settings.expected if expected.about(id_)]
-        labels = {check.name: label_of(check.name, self.settings.devices) for check in case.checks}
-        known = {name: reason for name, label in labels.items() if (reason := reasons(found, label)) is not None}
+        known = by_check(found, (check.name for check in case.checks), self.settings.devices)
         return CaseResult(name=case.name, target=case.target, checks=with_expectations(case.checks, known))
 
     def _report_check(self, case: CaseResult, check: CheckResult, nodeid: str) -> None:
         from pytest_exportlint import wire
 
-        location = (NODE, None, heading(nodeid.partition("::")[2]))
+        location = (OBSERVED, None, heading(nodeid.partition("::")[2]))
         hook = self.config.hook
         hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
         for when in ("setup", "call", "teardown"):
@@ -185,7 +185,7 @@ class Observer:
             report.outcome, report.wasxfail = "skipped", check.expected
         elif check.outcome == "not_checked":
             report.outcome = "skipped"
-            report.longrepr = (NODE, 0, f"Skipped: not checked: {check.reason}")
+            report.longrepr = (OBSERVED, 0, f"Skipped: not checked: {check.reason}")
         remarks = messages.remarks(result, ())
         if remarks:
             report.sections.append(("Captured exportlint call", remarks))

@@ -37,11 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_exportlint.summary import Summary
 
     config.stash[LEDGER] = Ledger(settings)
-    config.pluginmanager.register(Summary(config), "exportlint-summary")
+    summary = Summary(config)
+    config.pluginmanager.register(summary, "exportlint-summary")
     if settings.observe is not None:
         from pytest_exportlint.observing import Observer
 
-        config.pluginmanager.register(Observer(config), "exportlint-observer")
+        config.pluginmanager.register(Observer(config, summary.notes), "exportlint-observer")
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:

@@ -12,7 +12,7 @@ import pytest
 
 from exportlint.findings import CaseResult, CheckResult
 from pytest_exportlint import options
-from pytest_exportlint.expectations import Expectation, reasons
+from pytest_exportlint.expectations import Expectation, by_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,7 +164,7 @@ class SharedCase:
         settings = self.config.stash[options.KEY]
         found += [e for e in settings.expected if e.about(self.id)]
         found = [*Expectation.of_marks(item), *found]
-        return {label: reason for label in self._results if (reason := reasons(found, label)) is not None}
+        return by_check(found, self._results, settings.devices)
 
     def _run(self, labels: list[str]) -> None:
         """Run checks; ``device`` once for each device, the first together with the others."""
@@ -183,7 +183,7 @@ class SharedCase:
         devices = shared.options.devices if device is None else (device.removeprefix("device-"),)
         with options_of(shared, checks=checks, devices=devices):
             found = self._checked(shared)
-        for check in map(unrun.only_shown, found):
+        for check in unrun.only_shown(found):
             label = device if check.name == "device" and device is not None else check.name
             self._results[label] = dataclasses.replace(check, name=label)
         self._leave(labels, NOT_ASKED)  # which the runner leaves out

@@ -20,10 +20,12 @@ ONLY_SHOWN = f"{DID_NOT_RUN} here, so that it makes no test fail"
 MOST_PLACES = 20
 
 
-def only_shown(check: CheckResult) -> CheckResult:
-    """The check ``lint`` in which what is predicted about lines that did not run is information; any other as it is."""
-    if check.name != LINT:
-        return check
+def only_shown(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
+    """The checks; in ``lint``, what is predicted about lines that did not run is information."""
+    return tuple(_only_shown(check) if check.name == LINT else check for check in checks)
+
+
+def _only_shown(check: CheckResult) -> CheckResult:
     findings = tuple(map(_as_information, check.findings))
     outcome = "passed" if check.outcome == "failed" and not any(f.counts for f in findings) else check.outcome
     return dataclasses.replace(check, findings=findings, outcome=outcome)
@@ -42,16 +44,17 @@ def is_only_shown(finding: Finding) -> bool:
 
 def lines(cases: Iterable[CaseResult]) -> Iterator[str]:
     """A line for each rule and place of what is only shown, with its cases."""
-    found: dict[str, dict[str, None]] = {}
+    found: dict[tuple[str, str], dict[str, None]] = {}
     ran = set[tuple[str, str]]()
     for case in cases:
         for finding in (f for check in case.checks for f in check.findings):
+            where = finding.rule, finding.place
             if is_only_shown(finding):
-                found.setdefault(f"{finding.rule} at {finding.place}", {})[case.name] = None
+                found.setdefault(where, {})[case.name] = None
             elif finding.counts:
-                ran.add((finding.rule, finding.place))
-    told = [(what, names) for what, names in found.items() if tuple(what.split(" at ", 1)) not in ran]
-    for what, names in told[:MOST_PLACES]:
-        yield f"predicted on a line that did not run: {what} ({', '.join(list(names)[:3])})"
+                ran.add(where)
+    told = [(where, names) for where, names in found.items() if where not in ran]
+    for (rule, place), names in told[:MOST_PLACES]:
+        yield f"predicted on a line that did not run: {rule} at {place} ({', '.join(list(names)[:3])})"
     if len(told) > MOST_PLACES:
         yield f"predicted on lines that did not run: {len(told) - MOST_PLACES} more"
