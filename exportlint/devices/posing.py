@@ -88,7 +88,6 @@ class Branch:
         plain: The run in which tensors told the truth.
         run: The run in which only this line, and those that it takes as well, were told of the other device.
         lacking: The dtype of the plain run's own path that the other device cannot hold, if there is one.
-        asks_the_machine: Whether the line asks what the machine has, and not where a tensor is.
     """
 
     place: Place
@@ -97,7 +96,11 @@ class Branch:
     plain: Run
     run: Run
     lacking: torch.dtype | None
-    asks_the_machine: bool = False
+
+    @property
+    def asks_the_machine(self) -> bool:
+        """Whether the line asks what the machine has, and not where a tensor is."""
+        return self.place in self.run.questions
 
 
 class _Posing(TorchFunctionMode):
@@ -296,8 +299,7 @@ def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines
         run = _fresh_run(fresh, device_type, places)[0]
         what = _difference(plain, run)
         if what is not None:
-            lacking, last = _lacking(plain, run, device_type), places[-1]
-            yield Branch(last, device_type, what, plain, run, lacking, last in run.questions)
+            yield Branch(places[-1], device_type, what, plain, run, _lacking(plain, run, device_type))
 
     found = [branch for place in lines for branch in at([place])]
     # none alone: the first at which they and those before make the difference together
