@@ -19,8 +19,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["pinned", "bounded", "divisible", "counted", "equal", "bound", "unequal", "apart"]
 
-# Of several guards of the same sizes at a line, the first kind tells most.
-TELLING: tuple[Kind, ...] = ("pinned", "equal", "divisible", "bounded", "counted", "bound", "unequal", "apart")
+# What a line does by the kind of its guard. Of several guards of the same sizes at a line, the first kind tells most.
+DOES: dict[Kind, str] = {
+    "pinned": "pins a dynamic size to a constant",
+    "equal": "makes two sizes equal",
+    "divisible": "binds dynamic sizes",
+    "bounded": "bounds a dynamic size",
+    "counted": "fixes the number of parts of a dynamic size",
+    "bound": "binds dynamic sizes",
+    "unequal": "tells one size apart",
+    "apart": "tells one size apart",
+}
+TELLING = tuple(DOES)
 SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
 PATH = re.compile(r"inputs((?:\[[^\]]+\]|\.\w+)+)\.shape\[(\d+)\]")  # the same in what is said of hints
 NAMED = re.compile(r"(?:You marked|values of) ([^=\n]+?) (?:as dynamic|= L\[)")
@@ -81,18 +91,7 @@ def _is_size(side: Any) -> bool:
 
 def say(guard: Guard) -> str:
     """What happens at the guard's line, in one sentence."""
-    kind, text = kind_of(guard), guard.text
-    if kind == "pinned":
-        return f"this line pins a dynamic size to a constant: {text}"
-    if kind == "equal":
-        return f"this line makes two sizes equal: {text}"
-    if kind == "bounded":
-        return f"this line bounds a dynamic size: {text}"
-    if kind == "counted":
-        return f"this line fixes the number of parts of a dynamic size: {text}"
-    if kind in ("apart", "unequal"):
-        return f"this line tells one size apart: {text}"
-    return f"this line binds dynamic sizes: {text}"
+    return f"this line {DOES[kind_of(guard)]}: {guard.text}"
 
 
 def of_refusal(
