@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.linting.settings import EXCLUDED, is_pattern
+from exportlint.linting.settings import EXCLUDED, compiled
 from exportlint.source.discover import gathered
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Walk:
 
     def _spec(self, root: Path, patterns: tuple[str, ...]) -> GitIgnoreSpec | None:
         if (root, patterns) not in self._specs:
-            self._specs[root, patterns] = _compiled(patterns, root, self.top)
+            self._specs[root, patterns] = _spec_of(patterns, root, self.top)
         return self._specs[root, patterns]
 
     def _repository(self, folder: Path) -> Path | None:
@@ -124,7 +124,7 @@ class _Walk:
     def _ignore(self, folder: Path, is_root: bool) -> GitIgnoreSpec | None:
         if folder not in self._ignores:
             own = _lines(folder / ".git" / "info" / "exclude") if is_root else []
-            self._ignores[folder] = _compiled([*own, *_lines(folder / ".gitignore")], folder, self.top)
+            self._ignores[folder] = _spec_of([*own, *_lines(folder / ".gitignore")], folder, self.top)
         return self._ignores[folder]
 
 
@@ -135,14 +135,14 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def _compiled(patterns: Iterable[str], root: Path, top: Path) -> GitIgnoreSpec | None:
+def _spec_of(patterns: Iterable[str], root: Path, top: Path) -> GitIgnoreSpec | None:
     """The patterns, less those that fit the named folder itself; ``None`` where none is left."""
-    written = [p for p in patterns if is_pattern(p)]  # others fit nothing, as with git
-    if not written:
+    found = [pattern for text in patterns for pattern in compiled(text)]  # no others, as with git
+    if not found:
         return None
     from pathspec import GitIgnoreSpec
 
-    spec = GitIgnoreSpec.from_lines(written)
+    spec = GitIgnoreSpec(found)
     absolute = _absolute(top)
     if absolute != root and absolute.is_relative_to(root):
         name = _prefix(absolute, root)

@@ -118,9 +118,9 @@ def _as_in_toml(value: Any) -> Any:
     """The value as a configuration file would give it."""
     if isinstance(value, dict):
         return {name: _as_in_toml(each) for name, each in value.items()}
-    if isinstance(value, (tuple, set, frozenset)):
-        return sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
-    return value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _paths(paths: Iterable[str | Path]) -> list[Path]:

@@ -18,7 +18,9 @@ from exportlint.linting.selection import Layer, SelectorError, codes_named, code
 from exportlint.source.discover import SKIPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     from exportlint.findings import Mode, Severity
 
@@ -218,42 +220,28 @@ def _strings(table: Table, key: str) -> tuple[str, ...]:
 def _patterns(table: Table, key: str) -> tuple[str, ...]:
     found = _strings(table, key)
     for each in found:
-        if each.startswith("!") or not is_pattern(each):
+        if each.startswith("!") or not compiled(each):
             raise table.error(key, f"is wrong: {each!r} is no pattern of what to leave out", each)
     return found
 
 
-def is_pattern(text: str) -> bool:
-    """Whether the text is a pattern of ``.gitignore`` that fits something."""
+def compiled(text: str) -> list[GitIgnoreSpecPattern]:
+    """What a line of ``.gitignore`` is compiled to; nothing where it is no pattern, or one that fits nothing."""
     from pathspec import GitIgnoreSpec
 
     try:
-        return any(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([text]).patterns)
+        return [pattern for pattern in GitIgnoreSpec.from_lines([text]).patterns if pattern.include is not None]
     except (ValueError, re.error):
-        return False
+        return []
 
 
 def _dotted(table: Table, key: str) -> tuple[str, ...]:
+    """Names such as ``package.module.function``; in those of entry points, ``*`` may stand for any part of one."""
     found = _strings(table, key)
     for each in found:
-        try:
-            dotted_names((each,), wildcards=key == "entry-points")
-        except UserError as error:
-            raise table.error(key, f"is wrong: {error}", each) from None
-    return found
-
-
-def dotted_names(names: Iterable[str], *, wildcards: bool = False) -> tuple[str, ...]:
-    """The names, each of which is one such as ``package.module.function``; ``*`` may stand for any part of one.
-
-    Raises:
-        UserError: For the first that is none.
-    """
-    found = tuple(names)
-    for name in found:
-        plain = re.sub(r"[*?]+", "x", name) if wildcards else name
+        plain = re.sub(r"[*?]+", "x", each) if key == "entry-points" else each
         if not all(part.isidentifier() for part in plain.split(".")):
-            raise UserError(f"{name!r} is no dotted name")
+            raise table.error(key, f"is wrong: {each!r} is no dotted name", each)
     return found
 
 
@@ -291,10 +279,9 @@ def release(text: str) -> tuple[int, int]:
 
 
 def _release(table: Table, key: str) -> tuple[int, int]:
+    text = table.get(key, str, "a string such as '2.13'")
     try:
-        return release(table.get(key, str, "a string such as '2.13'"))
-    except ConfigError:
-        raise
+        return release(text)
     except UserError as error:
         raise table.error(key, f"is wrong: {error}") from None
 
@@ -302,7 +289,7 @@ def _release(table: Table, key: str) -> tuple[int, int]:
 def _per_file(table: Table, key: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     inner = table.table(key)
     for pattern in inner.values:
-        if not is_pattern(pattern.removeprefix("!")):
+        if not compiled(pattern.removeprefix("!")):
             raise inner.error(pattern, "is no pattern of files")
     return tuple((pattern, _selectors(inner, pattern)) for pattern in inner.values)
 
