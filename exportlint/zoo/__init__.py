@@ -7,6 +7,7 @@ package imports no torch and no model library.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 import functools
@@ -114,14 +115,9 @@ def case(target: str) -> ModelCase:
     module = _source(source)
     model, example, about = (functools.partial(make, name) for make in (module.model, module.example, module.about))
     given: dict[str, Any] = {module.EXAMPLE: example}
-    second = SecondCall(model, lambda: ((), example()) if module.EXAMPLE == "kwargs" else (tuple(example()), {}))
-    return ModelCase(
-        model,
-        name=target,
-        inputs2=lambda: second.inputs,
-        about=lambda: f"{about()}; {second.words}",
-        **given,
-    )
+    one_call = ModelCase(model, name=target, **given)
+    second = SecondCall(model, one_call.example)
+    return dataclasses.replace(one_call, inputs2=lambda: second.inputs, about=lambda: f"{about()}; {second.words}")
 
 
 @functools.cache
