@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from exportlint.source.tree import FunctionNode, children, descendants, is_none, parameters
+from exportlint.source.tree import FunctionNode, bound_in, children, is_none, parameters
 from exportlint.source.values import Instance, Tensor
 
 if TYPE_CHECKING:
@@ -90,11 +90,7 @@ def _bound_before(node: ast.AST, body: list[ast.stmt]) -> Iterator[str]:
     """The names that statements of a function's own block bind which end before a place."""
     for statement in body:
         if (statement.end_lineno or 0) < getattr(node, "lineno", 0) and isinstance(statement, ast.Assign):
-            yield from _stored(statement)
-
-
-def _stored(node: ast.AST) -> list[str]:
-    return [n.id for n in descendants(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            yield from bound_in(statement)
 
 
 def _beside(node: ast.AST, body: list[ast.stmt]) -> list[str]:
@@ -102,7 +98,7 @@ def _beside(node: ast.AST, body: list[ast.stmt]) -> list[str]:
     around = _innermost(node, body)
     if around is None:
         return []
-    stored = set(_stored(around))
+    stored = set(bound_in(around))
     names = [n for n in _own(around) if isinstance(n, ast.Name)]
     return [n.id for n in names if isinstance(n.ctx, ast.Load) and n.id not in stored]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from exportlint.source.events import Branched
 from exportlint.source.parameters import Arguments
 from exportlint.source.sites import Site
-from exportlint.source.tree import descendants, parameters
+from exportlint.source.tree import bound_in, descendants, parameters
 from exportlint.source.values import NONE, UNKNOWN, Function, Sequence, Value, is_tensor, join_all, options
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def _aliases(node: ast.AST, names: set[str]) -> Iterator[ast.expr]:
     if isinstance(node, ast.Lambda):
         yield from _shared(node.body, names)
         return
+    given = names.difference(bound_in(node))
     parts = list(descendants(node))
-    bound = {p.id for p in parts if isinstance(p, ast.Name) and not isinstance(p.ctx, ast.Load)}
     inner = {p for f in parts if isinstance(f, (ast.FunctionDef, ast.Lambda)) for p in descendants(f)}
     for part in parts:
         if isinstance(part, ast.Return) and part.value is not None and part not in inner:
-            yield from _shared(part.value, names - bound)
+            yield from _shared(part.value, given)
 
 
 def _shared(node: ast.expr, names: set[str]) -> Iterator[ast.expr]:

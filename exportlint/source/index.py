@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exportlint.source.files import TOO_DEEP, SourceFile, TooDeepError, UnreadableError, holding, read
+from exportlint.source.tree import bound_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 Place = tuple[int, int]
 """Where a statement begins, decorators apart: its line, and the offset in it."""
 
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_ONLY_BIND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +34,11 @@ class Extent:
     first: int
     last: int
     place: Place
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines themselves."""
+        return self.module.source.lines[self.first - 1 : self.last]
 
     @property
     def statement(self) -> ast.stmt:
@@ -116,7 +121,7 @@ class ModuleIndex:
     def body(self) -> list[ast.stmt]:
         """The trees of the statements that run when the file does, definitions and imports apart."""
         tree = _parsed(self.source.text)
-        return [s for s in tree.body if not isinstance(s, (*_DEFINITIONS, ast.Import, ast.ImportFrom))]
+        return [s for s in tree.body if not isinstance(s, _ONLY_BIND)]
 
     @property
     def held(self) -> int:
@@ -248,9 +253,7 @@ def absolute(module: ModuleIndex, target: str, level: int) -> str:
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
     for target in _targets(statement):
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.id
+        yield from bound_in(target)
 
 
 def _extent(module: ModuleIndex, node: ast.stmt) -> Extent:

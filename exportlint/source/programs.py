@@ -12,7 +12,7 @@ from exportlint.source.state import Frame, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from exportlint.source.index import ClassEntry, Extent, FunctionEntry, ModuleIndex
+    from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
     from exportlint.source.interpreter import Interpreter
 
 _SAVES = r"\b(?:save|load|load_state_dict|script|trace|DataParallel|DistributedDataParallel)\("
@@ -28,15 +28,16 @@ def may_save(text: str) -> bool:
 
 def runs(it: Interpreter, module: ModuleIndex) -> Iterator[tuple[str, Callable[[], None]]]:
     """What is to be run, each with its name: functions that save or load, those that call them, and the file itself."""
-    every: list[tuple[FunctionEntry, ClassEntry | None]] = [(f, None) for f in module.functions.values()]
-    every += [(entry, cls) for cls in module.all_classes for entry in cls.methods.values()]
+    defined: list[tuple[FunctionEntry, ClassEntry | None]] = [(f, None) for f in module.functions.values()]
+    defined += [(entry, cls) for cls in module.all_classes for entry in cls.methods.values()]
+    every = [(entry, cls, "".join(entry.extent.lines)) for entry, cls in defined]
     wanted = _MENTIONED
-    chosen = [each for each in every if wanted.search(_text(each[0].extent))]
+    chosen = [each for each in every if wanted.search(each[2])]
     for _ in range(_CALLERS):
-        names = {re.escape(cls.name if cls and entry.name == "__init__" else entry.name) for entry, cls in chosen}
+        names = {re.escape(cls.name if cls and entry.name == "__init__" else entry.name) for entry, cls, _ in chosen}
         wanted = re.compile("|".join([_SAVES, *(rf"\b{name}\(" for name in sorted(names))]))
-        chosen = [each for each in every if wanted.search(_text(each[0].extent))]
-    for entry, cls in chosen:
+        chosen = [each for each in every if wanted.search(each[2])]
+    for entry, cls, _ in chosen:
         name = entry.name if cls is None else f"{cls.name}.{entry.name}"
         yield f"function {name}", partial(_run_function, it, entry, cls)
     yield "code outside of functions", partial(_run_file, it, module, wanted)
@@ -47,15 +48,11 @@ def _run_function(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None)
     entries.run_entry(it, entry, cls)
 
 
-def _text(extent: Extent) -> str:
-    return "".join(extent.module.source.lines[extent.first - 1 : extent.last])
-
-
 def _run_file(it: Interpreter, module: ModuleIndex, wanted: re.Pattern[str]) -> None:
     """Run the statements that run when the file does, if any of them saves or loads."""
     lines = list(module.source.lines)
     for extent in (*(f.extent for f in module.functions.values()), *(c.extent for c in module.all_classes)):
-        lines[extent.first - 1 : extent.last] = [""] * (extent.last - extent.first + 1)
+        lines[extent.first - 1 : extent.last] = [""] * len(extent.lines)
     if wanted.search("".join(lines)):
         state = State(Frame(module))
         it.block(module.body, state)

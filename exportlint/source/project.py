@@ -317,11 +317,9 @@ class Project:
             return False
         for name in entry.parent.decorators:
             decorator = self.resolve(entry.module, name)
-            if isinstance(decorator, FunctionEntry):
-                extent = decorator.extent
-                lines = decorator.module.source.lines[extent.first - 1 : extent.last]
-                if any(re.search(rf"\.{entry.name}[ \t]*=(?!=)", line) for line in lines):
-                    return True
+            lines = decorator.extent.lines if isinstance(decorator, FunctionEntry) else ()
+            if any(re.search(rf"\.{entry.name}[ \t]*=(?!=)", line) for line in lines):
+                return True
         return False
 
     def method(self, cls: ClassEntry, name: str, after: ClassEntry | None = None) -> FunctionEntry | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exportlint.source.sites import Site
-from exportlint.source.tree import FunctionNode, descendants, parameters
+from exportlint.source.tree import FunctionNode, bound_in, descendants, parameters
 from exportlint.source.values import Array, Number, Sequence, Shape, Size, Tensor, Truth, Value, options
 
 if TYPE_CHECKING:
@@ -99,20 +99,11 @@ def _binding(it: Interpreter, function: ast.AST, name: str, before: ast.AST) -> 
 def _bindings(node: ast.AST) -> Iterator[Binding]:
     """The variables that a statement binds, each time with the value and how."""
     if isinstance(node, ast.Assign):
-        yield from ((_names(target), node.value, _VALUE) for target in node.targets)
+        yield from ((set(bound_in(target)), node.value, _VALUE) for target in node.targets)
     elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
-        yield _names(node.target), node.value, _VALUE
+        yield set(bound_in(node.target)), node.value, _VALUE
     elif isinstance(node, (ast.For, ast.AsyncFor)):
-        yield _names(node.target), node.iter, _ELEMENT
-
-
-def _names(target: ast.expr) -> set[str]:
-    """The variables that a target binds; not those that it changes."""
-    if isinstance(target, ast.Name):
-        return {target.id}
-    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-    parts = [target.value] if isinstance(target, ast.Starred) else parts
-    return {name for part in parts for name in _names(part)}
+        yield set(bound_in(node.target)), node.iter, _ELEMENT
 
 
 def _argument(function: ast.AST, name: str, call: ast.AST) -> ast.expr | None:

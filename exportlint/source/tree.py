@@ -84,6 +84,13 @@ def same(left: ast.AST, right: ast.AST) -> bool:
     return type(left) is type(right) and ast.dump(left) == ast.dump(right)
 
 
+def bound_in(node: ast.AST) -> Iterator[str]:
+    """The variables that a target, or a statement, binds; not those of which it changes a part."""
+    for part in (node, *descendants(node)):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
+
+
 def is_none(node: ast.AST | None) -> bool:
     """Whether an expression is the word ``None``."""
     return isinstance(node, ast.Constant) and node.value is None
