@@ -147,7 +147,6 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
     made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
     made = replace(made, real=short in _REAL or (made.real and short in _STAYS_REAL))
     made = _sized(made, short, given, arguments)
-    made = replace(made, exact=made.exact and short in known.keeps_shape)
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
 
 
@@ -169,8 +168,9 @@ def _python_number(it: Interpreter, node: ast.AST, short: str, given: list[Tenso
 
 
 def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) -> Tensor:
-    """What the result's size depends on, and what is left of the dimensions."""
+    """What the result's size depends on, and what is left of the dimensions and of what a capture knows of it."""
     known = facts()
+    made = replace(made, exact=made.exact and short in known.keeps_shape)
     first = given[0] if given else Tensor()
     if short in known.data_dependent_size and not (short == "where" and len(arguments.positional) > 1):
         plain = short == "repeat_interleave" and not (len(given) > 1 and given[1].fed)
@@ -264,7 +264,6 @@ def call_method(
     made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
     made = replace(made, real=name in _REAL or (made.real and name in _STAYS_REAL))
     made = _sized(made, name, [receiver], _with(receiver, arguments))
-    made = replace(made, exact=made.exact and name in facts().keeps_shape)
     if name in ("view", "reshape"):
         made = replace(made, dims=_requested(receiver, arguments))
     if name in ("view", "squeeze", "flatten", "reshape"):
