@@ -20,7 +20,7 @@ import re
 import tokenize
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast
 
 from exportlint.source.files import UnreadableError, read
 
@@ -38,7 +38,7 @@ _NAMES = re.compile(r"\[(?P<names>[^\]\[#]*)\]")
 _NAME = r"(?:EXP\d+|[a-z]+(?:-[a-z]+)+)"
 # What follows is meant to stand in brackets: a code, or nothing but names of rules.
 _BARE = re.compile(rf"[\s:=(]*(?:EXP\d|\[|{_NAME}(?:[,\s]+{_NAME})*[\])\s]*$)", re.IGNORECASE)
-_KINDS = get_args(Literal["ignore", "disable", "enable", "ignore-file"])
+_KINDS = ("ignore", "disable", "enable", "ignore-file")
 _LONGEST = 60
 _LAYOUT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
 
