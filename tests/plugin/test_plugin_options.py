@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch  # noqa: F401  pytester forgets what a test imports, and torch cannot be imported twice
 from pytest_exportlint import options
 
 from exportlint import findings
