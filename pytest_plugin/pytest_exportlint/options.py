@@ -222,14 +222,20 @@ def select(names: Iterable[str]) -> tuple[str, ...]:
         ValueError: When a name is not that of a check, or there is none.
     """
     __tracebackhide__ = True
+    found = _known(names, CHECKS, "check")
+    if not found:
+        raise ValueError(f"no check is named; known: {', '.join(CHECKS)}")
+    return found
+
+
+def _known(names: Iterable[str], known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """The names, each of which is known, in the order of those."""
+    __tracebackhide__ = True
     wanted = list(names)
-    known = f"known: {', '.join(CHECKS)}"
     for name in wanted:
-        if name not in CHECKS:
-            raise ValueError(f"{name!r} is no check; {known}")
-    if not wanted:
-        raise ValueError(f"no check is named; {known}")
-    return tuple(name for name in CHECKS if name in wanted)
+        if name not in known:
+            raise ValueError(f"{name!r} is no {what}; known: {', '.join(known)}")
+    return tuple(name for name in known if name in wanted)
 
 
 def _select_devices(names: Iterable[str]) -> tuple[str, ...]:
@@ -251,11 +257,7 @@ def _devices(value: str) -> tuple[str, ...]:
 
 
 def _select_variants(names: Iterable[str]) -> tuple[str, ...]:
-    wanted = list(names)
-    for name in wanted:
-        if name not in VARIANTS:
-            raise ValueError(f"{name!r} is no variant; known: {', '.join(VARIANTS)}")
-    return tuple(name for name in VARIANTS if name in wanted)
+    return _known(names, VARIANTS, "variant")
 
 
 def _variants(value: str) -> tuple[str, ...]:
