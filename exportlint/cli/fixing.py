@@ -67,7 +67,7 @@ def fixing(given: dict[str, Any], *, stdin: bool) -> Fixing | None:
     reports = given["fix"] and not given["fix_only"] and not given["diff"]
     if stdin and reports:
         raise UserError("--fix needs files; for standard input, --fix-only prints the text with fixes")
-    return Fixing(("safe", "unsafe") if given["unsafe_fixes"] else ("safe",), not given["diff"], reports)
+    return Fixing(_ALL if given["unsafe_fixes"] else ("safe",), not given["diff"], reports)
 
 
 def offered(asked: Fixing | None, *, stdin: bool) -> tuple[Applicability, ...]:
@@ -145,7 +145,7 @@ def _fixed(
     from exportlint.source.files import content
 
     found = list(found)
-    if not any(p.fix is not None and p.fix.applicability in asked.wanted for p in found):
+    if not any(p.fix_among(asked.wanted) for p in found):
         return
     from exportlint.fixes.files import fixed_files
 

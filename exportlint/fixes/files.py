@@ -77,7 +77,7 @@ def fixed_files(
     for prediction in found:
         by_file[prediction.path].append(prediction)
     for path, predictions in by_file.items():
-        if any(p.fix is not None and p.fix.applicability in wanted for p in predictions):
+        if any(p.fix_among(wanted) for p in predictions):
             before = read(path)
             made = fixed(before, predictions, lambda data, path=path: lint(path, data), wanted)  # type: ignore[misc]
             if made.mended or made.unmended or made.unfit:

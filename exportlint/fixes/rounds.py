@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from exportlint.fixes.edits import Applicability
+    from exportlint.fixes.edits import Applicability, Fix
     from exportlint.source.engine import Prediction
 
     Lint: TypeAlias = Callable[[bytes], Sequence[Prediction]]
@@ -66,7 +66,7 @@ def fixed(data: bytes, found: Sequence[Prediction], lint: Lint, wanted: Collecti
         text = data.decode(encoding)
     except (SyntaxError, LookupError, UnicodeError):
         why = f"the file is not {encoding}; save it so, or declare its encoding"
-        return Fixed(data, unfit=tuple((p, why) for p in found if p.fix is not None and p.fix.applicability in wanted))
+        return Fixed(data, unfit=tuple((p, why) for p in found if p.fix_among(wanted)))
     rounds = _Rounds(text, encoding, found, lint, wanted)
     for _ in range(ROUNDS):
         if not rounds.once():
@@ -112,27 +112,24 @@ class _Rounds:
         self.unmended.append(change.finding)
 
     def _changes(self) -> list[_Change]:
-        asked = [
-            p
-            for p in self.found
-            if p.fix is not None and p.fix.applicability in self.wanted and _name(p) not in self.refused
-        ]
+        fixes = [(p, p.fix_among(self.wanted)) for p in self.found if _name(p) not in self.refused]
+        asked = [(p, fix) for p, fix in fixes if fix is not None]
         self.unfit = []
         if not asked:
             return []
         try:
             tree = Tree(self.text)
         except UnfitError as error:
-            self.unfit = [(finding, str(error)) for finding in asked]
+            self.unfit = [(finding, str(error)) for finding, _ in asked]
             return []
         return list(self._chosen(asked, tree))
 
-    def _chosen(self, asked: Iterable[Prediction], tree: Tree) -> Iterator[_Change]:
+    def _chosen(self, asked: Iterable[tuple[Prediction, Fix]], tree: Tree) -> Iterator[_Change]:
         """The fixes that fit the code and do not overlap; those that do not fit are noted."""
         taken: set[Text] = set()
-        for finding in asked:
+        for finding, fix in asked:
             try:
-                made = texts(tree, finding.fix) if finding.fix is not None else ()
+                made = texts(tree, fix)
             except UnfitError as error:
                 self.unfit.append((finding, str(error)))
                 continue

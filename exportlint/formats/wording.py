@@ -82,8 +82,8 @@ def _fixable(results: Results) -> list[str]:
 
 
 def _offer(prediction: Prediction, results: Results) -> Applicability | None:
-    found = None if prediction.fix is None else prediction.fix.applicability
-    return found if found in results.offered else None
+    fix = prediction.fix_among(results.offered)
+    return None if fix is None else fix.applicability
 
 
 def rule_of(prediction: Prediction, results: Results, kind: str = "") -> str:

@@ -21,10 +21,10 @@ from exportlint.source.unused import UNUSED, unused
 from exportlint.source.work import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from exportlint.findings import Mode, Outcomes, Severity
-    from exportlint.fixes.edits import Fix
+    from exportlint.fixes.edits import Applicability, Fix
     from exportlint.linting.settings import Settings
     from exportlint.rules.base import Rule
     from exportlint.source.suppress import Comment
@@ -109,6 +109,10 @@ class Prediction:
     def key(self) -> tuple[str, int, int, str, str]:
         """What predictions are ordered by."""
         return (str(self.path), self.range.line, self.range.column, self.rule.code, self.message)
+
+    def fix_among(self, wanted: Collection[Applicability]) -> Fix | None:
+        """The rewrite that can be applied, where its kind is wanted."""
+        return self.fix if self.fix is not None and self.fix.applicability in wanted else None
 
 
 @dataclass(frozen=True, slots=True)
