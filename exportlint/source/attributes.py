@@ -167,13 +167,17 @@ def put(
     slot = state.heap.get((base.key, name))
     old = slot.value if slot is not None else initial
     old = UNKNOWN if old is None else old
-    guard = state.frame.guards[-1] if state.frame.guards else None
     registered = it.registered.get((base.key, name))
     if registered is not None and isinstance(value, Tensor):
         value = replace(value, kept=registered, placement="follows", site=None, home="")
-    site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
-    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how, guard=site, decides=decides)
-    it.write((base.key, name), change, state)
+    change = Changed(it.site(node, state), base, name, at_home(value, old, name), old, how)
+    it.write((base.key, name), _guarded(change, state), state)
+
+
+def _guarded(change: Changed, state: State) -> Changed:
+    """The change with the test that it hangs on."""
+    guard = state.frame.guards[-1] if state.frame.guards else None
+    return change if guard is None else replace(change, guard=guard.site, decides=guard.decides)
 
 
 def entry_of(base: Value, key: Value) -> tuple[Instance, str] | None:
@@ -208,11 +212,9 @@ def _put_on_module(
     it.silent += 1  # to bind a name is not to read it
     old = it.meant(target, state)
     it.silent -= 1
-    guard = state.frame.guards[-1] if state.frame.guards else None
-    site, decides = (guard.site, guard.decides) if guard is not None else (None, False)
     where = f"{base.index.name.rpartition('.')[2]}.{name}"
-    change = Changed(it.site(node, state), None, where, value, old, how, guard=site, decides=decides)
-    it.write((target.module, target.name), change, state)
+    change = Changed(it.site(node, state), None, where, value, old, how)
+    it.write((target.module, target.name), _guarded(change, state), state)
 
 
 def at_home(value: Value, old: Value, name: str) -> Value:
