@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from exportlint.rules import catalogue
@@ -19,6 +18,8 @@ def nearest(word: str, further: Iterable[str] = ()) -> str | None:
 
     The beginning of several codes is near to none of them.
     """
+    import difflib  # only where a word is misspelt
+
     wanted = word.strip().lower()
     codes = {code.lower(): code for code in catalogue()}
     if any(code.startswith(wanted) for code in codes):
