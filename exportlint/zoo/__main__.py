@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from exportlint import zoo
+from exportlint.cli.paths import GivenPath
 from exportlint.cli.report import MOST_SECONDS, Seconds, devices_option, names_option, output_file
 from exportlint.findings import CHECKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFAULT_CHECKS = ("capture", "device", "twins", "state")
 
@@ -36,7 +39,7 @@ def list_names(patterns: tuple[str, ...]) -> None:
 
 @main.command("run")
 @click.argument("targets", nargs=-1, metavar="SOURCE:PATTERN...")
-@click.option("--list", "listed", type=click.Path(path_type=Path), metavar="FILE", help="Further models, one a line.")
+@click.option("--list", "listed", type=GivenPath(), metavar="FILE", help="Further models, one a line.")
 @click.option(
     "--output", "-o", required=True, metavar="FILE.jsonl",
     help="One line of JSON a model is added here; models that are there already are skipped.",

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from exportlint.cli import main
+from exportlint.zoo.__main__ import check_models
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,14 @@ from exportlint.cli import main
 def test_an_empty_path_is_a_usage_error_and_never_the_working_directory(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text("x = 1\n")
-    result = CliRunner().invoke(main, arguments)
+    assert_refused(CliRunner().invoke(main, arguments))
+
+
+def test_an_empty_list_of_models_is_one_too():
+    assert_refused(CliRunner().invoke(check_models, ["--list", "", "--output", "lines.jsonl"]))
+
+
+def assert_refused(result):
     assert result.exit_code == 2
     assert "an empty path names no" in result.stderr
     assert result.stderr.count("Error: Invalid value for ") == 1
