@@ -218,14 +218,15 @@ def _cell(check: CheckResult) -> Cell:
         tone = "warn"
         word = f"{word}, expected" if check.outcome in RED else f"{word}, failure expected"
         reason = f"{reason} (expected: {check.expected})" if reason else check.expected
+    notes = tuple(clip(note, 5000) for note in check.notes)
     return Cell(
         check=check.name,
         word=word,
         tone=tone,
         count=count,
         reason=one_line(reason),
-        notes=tuple(clip(note, 5000) for note in check.notes),
-        told=tuple(_told(check)),
+        notes=notes,
+        told=notes if check.red else tuple(_reach(check)),
         seconds=check.seconds,
         red=check.red,
         problems=sum(finding.counts for finding in check.findings),
@@ -233,10 +234,8 @@ def _cell(check: CheckResult) -> Cell:
     )
 
 
-def _told(check: CheckResult) -> list[str]:
-    """The notes of a check that are shown without being asked for."""
-    if check.red:
-        return [clip(note, 5000) for note in check.notes]
+def _reach(check: CheckResult) -> list[str]:
+    """The notes of a check that is not red that are shown without being asked for."""
     if check.name not in REACH:
         return []
     short = [one_line(note, MOST_OF_NOTE) for note in check.notes[:MOST_NOTES]]
