@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36", "place": "36", "bold": "1", "quiet": "2", "help": "32"}
 
-MARKS: Mapping[Applicability | None, str] = MappingProxyType({"safe": "[*]", "unsafe": "[!]"})
+MARKS: Mapping[Applicability, str] = MappingProxyType({"safe": "[*]", "unsafe": "[!]"})
 """What stands beside a finding that can be fixed, by how safe its fix is."""
 
 
