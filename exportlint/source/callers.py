@@ -111,7 +111,7 @@ class Callers:
         return graph.callers(real) if outline is None or outline.code else []
 
     def _around(self, path: Path) -> _Graph:
-        root = _root(path)
+        root = layout.top(path.parent, os.path.isfile)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
         key = str(root / package)
         if key not in self._graphs:
@@ -130,7 +130,7 @@ class Callers:
     def _cases(self, root: Path) -> dict[str, Outline]:
         """The files beside the packages at a root that declare model cases; no other file imports them."""
         if root not in self._declaring:
-            paths = {str(path): _root(path) for path in layout.declaring(root)}
+            paths = {str(path): layout.top(path.parent, os.path.isfile) for path in layout.declaring(root)}
             found = {path: self._outline(path, _dotted(path, own)) for path, own in sorted(paths.items())}
             self._declaring[root] = {path: outline for path, outline in found.items() if outline.cases}
         return self._declaring[root]
@@ -244,14 +244,6 @@ def _sources(text: str, own: str) -> list[str]:
     head = _HEAD.match(text.replace("\r\n", "\n") if "\r" in text else text)
     names = _GENERATED.findall(head[0]) if head is not None else []
     return [name for name in names if name != own] if _DERIVES.search(text) else []
-
-
-def _root(path: Path) -> Path:
-    """The folder from which the file's dotted name counts."""
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder.parent != folder:
-        folder = folder.parent
-    return folder
 
 
 def _dotted(path: str, root: Path) -> str:

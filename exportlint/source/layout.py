@@ -20,6 +20,13 @@ def may_declare(text: str) -> bool:
     return _MENTIONED.search(text) is not None
 
 
+def top(folder: Path, is_file: Callable[[str], bool]) -> Path:
+    """The folder from which dotted names count: the nearest, from a folder upwards, that is no package."""
+    while is_file(f"{folder}{os.sep}__init__.py") and folder.parent != folder:
+        folder = folder.parent
+    return folder
+
+
 def roots(root: Path, is_file: Callable[[str], bool]) -> Iterator[str]:
     """The folders from which a file that declares cases imports the packages of its repository.
 
@@ -27,15 +34,10 @@ def roots(root: Path, is_file: Callable[[str], bool]) -> Iterator[str]:
         root: The folder from which the file's own dotted name counts.
         is_file: Whether there is such a file.
     """
-    top = root
-    for folder in (root, *root.parents):
-        if folder.name in _TESTS:
-            top = folder.parent
-            break
-    while is_file(f"{top}{os.sep}__init__.py") and top.parent != top:  # tests inside of a package
-        top = top.parent
-    yield str(top)
-    yield str(top / _SOURCES)
+    beside = next((folder.parent for folder in (root, *root.parents) if folder.name in _TESTS), root)
+    found = top(beside, is_file)  # tests may lie inside of a package
+    yield str(found)
+    yield str(found / _SOURCES)
 
 
 def declaring(root: Path) -> Iterator[Path]:

@@ -150,12 +150,8 @@ class Project:
         return there
 
     def _dotted_name(self, path: Path) -> str:
-        parts = [path.stem] if path.name != "__init__.py" else []
-        folder = path.parent
-        while self._is_file(f"{folder}{os.sep}__init__.py") and folder.parent != folder:
-            parts.insert(0, folder.name)
-            folder = folder.parent
-        return ".".join(parts)
+        packages = path.parent.relative_to(layout.top(path.parent, self._is_file)).parts
+        return ".".join(packages if path.name == "__init__.py" else (*packages, path.stem))
 
     def find(self, dotted: str, near: ModuleIndex) -> ModuleIndex | None:
         """The project's file for a dotted module name, seen from a file of the project."""
