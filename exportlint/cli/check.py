@@ -81,7 +81,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         _put("".join(f"{file}\n" for file in files), given["output_file"])
         return 0
     asked = fixing(given, stdin=STDIN in paths)
-    _tell_what_is_not_looked_for(settings)
+    _tell_what_is_not_looked_for(settings, files)
     data = _standard_input() if STDIN in paths and files else None
     checked, excerpts = _linted(paths, files, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given, tells=asked is None or not asked.reports)
@@ -177,18 +177,21 @@ def _add_ignores(found: list[Prediction]) -> int:
     return int(bool(added.left))
 
 
-def _tell_what_is_not_looked_for(settings: Resolver) -> None:
+def _tell_what_is_not_looked_for(settings: Resolver, files: tuple[Path, ...]) -> None:
     """That nothing is found of a rule which was asked for, and which is not looked for, would mean nothing."""
     from exportlint.cli.rule import predicted
     from exportlint.linting.selection import codes
     from exportlint.rules import catalogue
 
-    preview = settings.of(Path.cwd()).preview
     for selector in (*(settings.layer.select or ()), *settings.layer.extend_select):
         found = [rule for code in codes(selector) if predicted(rule := catalogue()[code])]
         if not found:
             click.echo(f"{selector} is seen where a model is run (exportlint report, pytest), not in source", err=True)
-        elif not preview and all(rule.stage == "preview" for rule in found):
+        elif (
+            files
+            and all(rule.stage == "preview" for rule in found)
+            and not any(settings.of_file(file).preview for file in files)
+        ):
             click.echo(f"{selector} is not stable yet and off; --preview turns it on", err=True)
 
 

@@ -233,7 +233,9 @@ def test_a_rule_that_source_does_not_show_is_told(run) -> None:
     )
 
 
-def test_a_rule_that_is_off_since_it_is_not_stable_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_is_off_since_it_is_not_stable_is_told(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     early = {**catalogue(), "EXP101": dataclasses.replace(catalogue()["EXP101"], stage="preview")}
     monkeypatch.setattr("exportlint.rules.catalogue", lambda: early)
     result = run(CLEAN, "--select", "branch-on-tensor,EXP1")
@@ -242,6 +244,8 @@ def test_a_rule_that_is_off_since_it_is_not_stable_is_told(run, monkeypatch: pyt
         "branch-on-tensor is not stable yet and off; --preview turns it on\n",
     )
     assert run(CLEAN, "--select", "branch-on-tensor", "--preview").stderr == ""
+    (tmp_path / "exportlint.toml").write_text("preview = true\n")
+    assert run(CLEAN, "--select", "branch-on-tensor").stderr == ""
 
 
 @pytest.mark.parametrize(
