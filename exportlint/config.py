@@ -124,10 +124,12 @@ class Table:
         wanted = [*(self.name.split(".") if self.name else ()), key]
         head: list[str] = []
         for number, line in enumerate(lines, 1):
-            begun = _HEAD.match(line)
-            if begun is not None:
-                head = _parts(begun[1])
-            found = head if begun is not None else head + _parts(set_[1]) if (set_ := _SET.match(line)) else []
+            if begun := _HEAD.match(line):
+                found = head = _parts(begun[1])
+            elif set_ := _SET.match(line):
+                found = head + _parts(set_[1])
+            else:
+                continue
             if found[: len(wanted)] == wanted:
                 return number
         # A table may also be written inside of a value.
