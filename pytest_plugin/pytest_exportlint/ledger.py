@@ -106,15 +106,11 @@ class _Scope:
         """Whether the file, or each file that its wildcards may stand for, was looked into."""
         if any(mark in path for mark in WILD):
             fixed = path[: min(path.index(mark) for mark in WILD if mark in path)].rpartition("/")[0]
-            return self._whole or self._lies_in(Path(self._root, fixed).resolve(), self._folders)
+            return self._whole or any(map(Path(self._root, fixed).resolve().is_relative_to, self._folders))
         file = Path(self._root, path).resolve()
-        if self._lies_in(file, self._ignored):
+        if any(map(file.is_relative_to, self._ignored)):
             return False
-        return self._lies_in(file, self._folders) or (self._whole and not file.exists())
-
-    @staticmethod
-    def _lies_in(path: Path, folders: list[Path]) -> bool:
-        return any(path == folder or path.is_relative_to(folder) for folder in folders)
+        return any(map(file.is_relative_to, self._folders)) or (self._whole and not file.exists())
 
 
 LEDGER = pytest.StashKey[Ledger]()
