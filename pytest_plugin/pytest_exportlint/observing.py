@@ -75,8 +75,10 @@ class Observer:
         done = yield
         if session.config.option.collectonly:
             return done
-        found = self._checked(self._observation) if self._observation is not None else []
-        self._called.update(self._observation.called if self._observation is not None else {})
+        found: list[CaseResult] = []
+        if self._observation is not None:
+            found = self._checked(self._observation)
+            self._called.update(self._observation.called)
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             from pytest_exportlint import wire
