@@ -46,12 +46,12 @@ def config(path: Path, output_format: str, **given: Any) -> None:
 
 def values(settings: Settings) -> list[tuple[str, Any, str]]:
     """Each key of the configuration with its value and where that was set; then the codes that are on."""
-    from exportlint.linting.settings import DEFAULT, NAMES
+    from exportlint.linting.settings import DEFAULT, NAMES, SELECTING, field_of, key_of
     from exportlint.places import display_path
     from exportlint.rules import catalogue
 
     rows: list[tuple[str, Any, str]] = []
-    for name in ("select", "extend_select", "ignore"):
+    for name in map(field_of, SELECTING):
         layers = [getattr(layer, name) for layer in settings.layers if getattr(layer, name)]
         chosen: Any = [each for layer in layers for each in layer] if name != "select" else [*layers[-1:]]
         rows.append((name, chosen if name != "select" else list(chosen[0]) if chosen else ["ALL"], ""))
@@ -64,7 +64,7 @@ def values(settings: Settings) -> list[tuple[str, Any, str]]:
         rows.append((name, list(value) if isinstance(value, tuple) else value, ""))
     places = [settings.origins.get(name, DEFAULT) for name, _, _ in rows]
     shown = [_shown(place, display_path) for place in places]
-    rows = [(name.replace("_", "-"), value, place) for (name, value, _), place in zip(rows, shown, strict=True)]
+    rows = [(key_of(name), value, place) for (name, value, _), place in zip(rows, shown, strict=True)]
     codes = sorted(settings.codes)
     return [*rows, ("rules", "ALL" if len(codes) == len(catalogue()) else codes, "select, extend-select and ignore")]
 

@@ -150,7 +150,7 @@ class Resolver:
         found = Settings(root=root)
         for each in reversed(_chain(table)):
             found = _under(found, each)
-        said = [name for name in ("select", "extend_select", "ignore") if getattr(self.layer, name)]
+        said = [name for name in map(field_of, SELECTING) if getattr(self.layer, name)]
         origins = found.origins | dict.fromkeys([*self.overrides, *said], COMMAND_LINE)
         own = () if "exclude" in self.overrides or found.exclude == EXCLUDED else found.exclude
         given = tuple(self.overrides.get("extend_exclude", ()))
