@@ -5,6 +5,8 @@
 2. Where the programs differ otherwise, the dtype decided what was captured. That bites where the eager bfloat16 model
    is farther from the float32 program than rounding explains: the program is run with each result rounded, to see how
    far that goes. A branch that only casts, or that only chooses another epsilon, does not bite.
+
+A model that differs from itself in one dtype says nothing about two: that is asked first, and again before a warning.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ RULE = "EXP207"
 MOST_BAKED = 20
 FAR, NEAR = 8, 0.0625  # times the error of rounding, and relative: what no rounding explains is above both
 DRAWS = 2
+CALLS = 4  # in which a model that is blamed for its dtype must return the same
+UNSTEADY = "the model differs from itself with the same seeds: its dtypes are not compared"
 FOLLOWED = "dtype baked: the dtype follows the inputs here, and the exported program makes it a constant"
 CASTS = "dtype baked: the dtype decides here whether there is a cast, and the exported program keeps the decision"
 CHECKED = "dtype baked: torch checks here that the program runs in the dtype of its export, so that it cannot be cast"
@@ -48,6 +52,9 @@ def compare_dtypes(ctx: Context, notes: list[str]) -> list[Finding] | None:
 
     model, inputs = ctx.build(), ctx.example()
     if not any(t.dtype == torch.float32 for t in (*model.parameters(), *model.buffers(), *tensors(inputs))):
+        return None
+    if not _steady(ctx, calls=1):
+        notes.append(UNSTEADY)
         return None
     ctx.stage("export in bfloat16")
     try:
@@ -66,8 +73,22 @@ def compare_dtypes(ctx: Context, notes: list[str]) -> list[Finding] | None:
         return None
     ours, theirs = canonical(ctx.program(), dtypes=False), canonical(twin, dtypes=False)
     parting = unlike(ours, theirs)
+    if parting is not None and not _steady(ctx, calls=CALLS, program=True):
+        notes.append(UNSTEADY)
+        return None
     found = [] if parting is None else _decided(ctx, parting, low, notes)
     return found + _baked(ctx, [*_followed(ours, theirs, same=parting is None), *_constants(ctx.program(), twin)], low)
+
+
+def _steady(ctx: Context, *, calls: int, program: bool = False) -> bool:
+    """Whether fresh models return what the first one did, and are captured as the same program where that is asked."""
+    from exportlint.devices.program import canonical, unlike
+    from exportlint.parity.compare import compare
+
+    if program and unlike(canonical(ctx.program()), canonical(ctx.export(ctx.dynamic_shapes))) is not None:
+        return False
+    again = (ctx.call_eager(ctx.build(), ctx.example()) for _ in range(calls))
+    return all(compare(ctx.expected(), result, rtol=0.0, atol=0.0) is None for result in again)
 
 
 def _decided(ctx: Context, parting: Unlike, low: Any, notes: list[str]) -> list[Finding]:

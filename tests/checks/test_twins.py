@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,27 @@ def test_a_model_that_is_not_captured_is_not_checked():
     assert (result.outcome, result.reason) == ("not_checked", "the model is not captured")
     result = check(ModelCase(Sum, args=(torch.ones(2),)))
     assert (result.outcome, result.reason) == ("not_checked", "the model does not run: the eager call fails")
+
+
+UNSTEADY = {
+    "a factor that is drawn": lambda x: x * (os.urandom(1)[0] + os.urandom(1)[0] / 7 + 1),
+    "a branch that is drawn": lambda x: x * 1e3 if os.urandom(1)[0] > 127 else x.exp(),
+    "a counter": lambda x: x * 10.0 ** next(COUNTER),
+    "a branch by a counter": lambda x: x * 1e3 if next(COUNTER) % 2 else x.exp(),
+}
+COUNTER = itertools.count(1)
+
+
+@pytest.mark.parametrize("name", UNSTEADY)
+def test_a_model_that_differs_from_itself_is_not_blamed_for_its_dtype(name):
+    function = UNSTEADY[name]
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    found = [check(ModelCase(Model, args=(torch.linspace(-1, 1, 12),))) for _ in range(4)]
+    assert [alarms(result) for result in found] == [[]] * 4, found
+    if "factor" in name or name == "a counter":
+        assert {result.outcome for result in found} == {"not_checked"}
+        assert "differs from itself with the same seeds" in found[0].reason
