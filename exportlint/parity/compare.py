@@ -3,6 +3,9 @@
 The normal case on one device is equality bit for bit. Only where that fails is a result in float64 asked for, which
 says how far eager itself is from it (`tolerance`); no share of wrong values is allowed in any case. Fixed tolerances
 replace this where a case asks for them.
+
+Bit for bit means equal values: 0.0 and -0.0 are the same, and so is every NaN. Compilers and kernels are free in both,
+and users do not take them for an error. What the sign of a zero decides, such as the infinity of a division, is seen.
 """
 
 from __future__ import annotations
@@ -309,7 +312,7 @@ def is_fake(tensor: torch.Tensor) -> bool:
 
 
 def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one shape and dtype hold the same values, NaN in the same places."""
+    """Whether two tensors of one shape and dtype hold the same values, NaN in the same places; 0.0 equals -0.0."""
     import torch
 
     if torch.equal(a, b):

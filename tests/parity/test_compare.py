@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exportlint.parity.compare import Difference, compare
+from exportlint.parity.compare import Difference, compare, equal_bits
 from exportlint.parity.reference import Reference
 
 NAN, INF = float("nan"), float("inf")
@@ -104,6 +104,18 @@ def test_different(one, two, words):
     assert isinstance(found, Difference)
     assert words in str(found)
     assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+def test_the_sign_of_a_zero_is_no_difference_and_what_it_decides_is_one(dtype):
+    plus, minus = t(0.0, 3.0, dtype=dtype), t(-0.0, 3.0, dtype=dtype)
+    assert plus.view(torch.uint8).ne(minus.view(torch.uint8)).any()  # the bits are others
+    assert equal_bits(plus, minus)
+    assert compare([plus, 0.0], [minus, -0.0]) is None
+    assert compare(plus, minus, rtol=0.0, atol=0.0) is None
+    assert "values differ" in str(compare(plus, t(-0.0, 4.0, dtype=dtype)))
+    if not dtype.is_complex:
+        assert "infinities in other places" in str(compare(1 / plus, 1 / minus))
 
 
 def test_a_fake_tensor_holds_no_data():
