@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from exportlint.fixes.edits import Applicability
+    from exportlint.linting.discovery import Discovered
     from exportlint.linting.excerpts import Excerpts
     from exportlint.linting.linter import Checked
     from exportlint.linting.settings import Resolver
-    from exportlint.source.engine import Prediction
+    from exportlint.source.engine import Prediction, Unanalysed
 
 STDIN = Path("-")
 
@@ -65,7 +67,7 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
         _fail(f"{display_path(error.filename)}: {error.strerror or error}")
     except UserError as error:
         _fail(str(error))
-    sys.exit(0 if given["exit_zero"] else status)
+    sys.exit(0 if given["exit_zero"] and status == 1 else status)
 
 
 def _fail(message: str) -> None:
@@ -74,31 +76,42 @@ def _fail(message: str) -> None:
 
 
 def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **given: Any) -> int:
+    from exportlint.linting.linter import refused
+
     if given["update_baseline"] and given["baseline"] is None:
         raise UserError("--update-baseline needs --baseline FILE")
-    files = _files(paths, settings, given)
+    sought = _files(paths, settings, given)
     if show_files:
-        _put("".join(f"{file}\n" for file in files), given["output_file"])
-        return 0
+        _put("".join(f"{file}\n" for file in sought.files), given["output_file"])
+        return _told(refused(sought.refused), 0)
     asked = fixing(given, stdin=STDIN in paths)
-    _tell_what_is_not_looked_for(settings, files)
-    data = _standard_input() if STDIN in paths and files else None
-    checked, excerpts = _linted(paths, files, settings, given, data)
+    _tell_what_is_not_looked_for(settings, sought.files)
+    data = _standard_input() if STDIN in paths and sought.files else None
+    checked, excerpts = _linted(paths, sought, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given, tells=asked is None or not asked.reports)
     if asked is not None:
         chosen = set(map(id, shown))
         hidden = [p for p in checked.predictions if id(p) not in chosen]
         status = mend(asked, shown, hidden, settings, data)
         if not asked.reports or status == 2:
-            return status
-        checked, excerpts = _linted(paths, files, settings, given, data)
+            return _told(checked.unanalysed, status)
+        checked, excerpts = _linted(paths, sought, settings, given, data)
         found, shown = _asked_for(checked, excerpts, settings, given)
     if given["add_ignores"]:
-        return _add_ignores(shown)
+        return _told(checked.unanalysed, _add_ignores(shown))
+    status = _told(checked.unanalysed, int(any(settings.of_file(p.path).fails(p.severity) for p in found)))
     _print(found, shown, checked, excerpts, given, offered(asked, stdin=data is not None))
-    if any(left_out.is_unread for left_out in checked.unanalysed):
-        return 2
-    return int(any(settings.of_file(p.path).fails(p.severity) for p in found))
+    return status
+
+
+def _told(unanalysed: Iterable[Unanalysed], status: int) -> int:
+    """Tell what could not be analysed; the exit status, which is this one where all was read."""
+    from exportlint.formats.wording import as_line
+
+    for left_out in unanalysed:
+        click.echo(as_line(left_out), err=True)
+        status = 2 if left_out.is_unread else status
+    return status
 
 
 def _standard_input() -> bytes:
@@ -131,37 +144,40 @@ def _is_hidden(prediction: Prediction, settings: Resolver) -> bool:
     return not settings.of_file(prediction.path).shows(prediction.severity, prediction.rule.code)
 
 
-def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> tuple[Path, ...]:
+def _files(paths: tuple[Path, ...], settings: Resolver, given: dict[str, Any]) -> Discovered:
     """The files to lint: one, which need not be there, where its text comes from standard input."""
-    from exportlint.linting.discovery import discover, is_forced_out
+    from exportlint.linting.discovery import Discovered, discovered, is_forced_out
 
     name = given["stdin_filename"]
     if STDIN not in paths:
         if name is not None:
             raise UserError("--stdin-filename goes with the path -, which stands for standard input")
-        return discover(paths, settings)
+        found = discovered(paths, settings)
+        if found.refused and not found.files:
+            raise UserError(next(iter(found.refused)))
+        return found
     if len(paths) > 1:
         raise UserError("-, which stands for standard input, goes with no other path")
     if given["add_ignores"]:
         raise UserError("--add-ignores needs files, not standard input")
     file = name or Path("<stdin>")
-    return () if name is not None and is_forced_out(file, settings) else (file,)
+    return Discovered(() if name is not None and is_forced_out(file, settings) else (file,))
 
 
 def _linted(
-    paths: tuple[Path, ...], files: tuple[Path, ...], settings: Resolver, given: dict[str, Any], data: bytes | None
+    paths: tuple[Path, ...], sought: Discovered, settings: Resolver, given: dict[str, Any], data: bytes | None
 ) -> tuple[Checked, Excerpts]:
     from exportlint.linting.excerpts import Excerpts
-    from exportlint.linting.linter import check_files, check_text
+    from exportlint.linting.linter import check_files, check_text, refused
 
     if data is not None:
-        return check_text(files[0], data, settings), Excerpts.of_text(files[0], data)
-    _warn_of_empty(paths, files)
+        return check_text(sought.files[0], data, settings), Excerpts.of_text(sought.files[0], data)
+    _warn_of_empty(paths, sought)
     effort = effort_of(given, settings)
-    checked = check_files(files, settings, effort, paths)
+    checked = check_files(sought.files, settings, effort, paths)
     if effort.seconds is not None:
         click.echo(profile(effort.seconds), err=True)
-    return checked, Excerpts()
+    return replace(checked, unanalysed=(*refused(sought.refused), *checked.unanalysed)), Excerpts()
 
 
 def _add_ignores(found: list[Prediction]) -> int:
@@ -195,7 +211,8 @@ def _tell_what_is_not_looked_for(settings: Resolver, files: tuple[Path, ...]) ->
             click.echo(f"{selector} is not stable yet and off; --preview turns it on", err=True)
 
 
-def _warn_of_empty(paths: Iterable[Path], files: tuple[Path, ...]) -> None:
+def _warn_of_empty(paths: Iterable[Path], sought: Discovered) -> None:
+    files = [*sought.files, *(file for refused in sought.refused.values() for file in refused)]
     for path in paths:
         if path.is_dir() and not any(file.is_relative_to(path) for file in files):
             click.echo(f"no Python files in {path}", err=True)
@@ -252,10 +269,7 @@ def _print(
     offered: tuple[Applicability, ...],
 ) -> None:
     from exportlint.formats import Results, render
-    from exportlint.formats.wording import as_line
 
-    for left_out in checked.unanalysed:
-        click.echo(as_line(left_out), err=True)
     file, name = given["output_file"], given["output_format"]
     results = Results(
         shown=tuple(shown),

@@ -60,18 +60,24 @@ def effort_options(command: Command) -> Command:
 
 
 def effort_of(given: Mapping[str, Any], settings: Resolver) -> Effort:
-    """What the options ask for.
-
-    Raises:
-        ConfigError: When a configuration means nothing.
-    """
-    from exportlint.source.cache import FOLDER
+    """What the options ask for."""
     from exportlint.source.engine import Effort
 
     if given["profile_rules"]:
         return Effort(seconds={})
-    folder = given["cache_dir"] or settings.of(Path.cwd()).root / FOLDER
+    folder = given["cache_dir"] or _beside_configuration(settings)
     return Effort(cache=None if given["no_cache"] else folder, jobs=given["jobs"])
+
+
+def _beside_configuration(settings: Resolver) -> Path | None:
+    """The folder of the cache; none where the configuration of the working directory means nothing."""
+    from exportlint.config import ConfigError
+    from exportlint.source.cache import FOLDER
+
+    try:
+        return settings.of(Path.cwd()).root / FOLDER
+    except ConfigError:  # the linted files may have another
+        return None
 
 
 def profile(seconds: Mapping[str, float]) -> str:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exportlint.config import ConfigError
 from exportlint.linting.settings import EXCLUDED, compiled
 from exportlint.source.discover import gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pathspec import GitIgnoreSpec
 
-    from exportlint.linting.settings import Resolver
+    from exportlint.linting.settings import Resolver, Settings
 
 _NAMES = frozenset(EXCLUDED)
 
@@ -28,13 +29,49 @@ def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
 
     Raises:
         MissingPathError: When a path does not exist.
-        ConfigError: When a configuration means nothing.
+        ConfigError: When the configuration of one of them means nothing.
     """
-    return gathered(
-        paths,
-        lambda folder: _Walk(folder, resolver).files(),
-        lambda file: () if is_forced_out(file, resolver) else (file,),
-    )
+    found = discovered(paths, resolver)
+    for words in found.refused:
+        raise ConfigError(words)
+    return found.files
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """Files that were asked for.
+
+    Attributes:
+        files: Those to lint, each once, in the order of their paths.
+        refused: Those whose configuration means nothing, by what is wrong with it.
+    """
+
+    files: tuple[Path, ...]
+    refused: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+
+
+def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
+    """The files to lint, as `discover` finds them, and those that have no settings to be linted under.
+
+    Raises:
+        MissingPathError: When a path does not exist.
+    """
+    wrong: dict[Path, str] = {}
+
+    def named(file: Path) -> Iterator[Path]:
+        try:
+            if not is_forced_out(file, resolver):
+                yield file
+        except ConfigError as error:
+            wrong[file] = str(error)
+            yield file
+
+    found = gathered(paths, lambda folder: _Walk(folder, resolver, wrong).files(), named)
+    refused: dict[str, tuple[Path, ...]] = {}
+    for file in found:
+        if file in wrong:
+            refused[wrong[file]] = (*refused.get(wrong[file], ()), file)
+    return Discovered(tuple(file for file in found if file not in wrong), refused)
 
 
 def is_forced_out(path: Path, resolver: Resolver) -> bool:
@@ -56,9 +93,18 @@ def is_forced_out(path: Path, resolver: Resolver) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What decides about the entries of one folder: whether the usual names count, and patterns, the nearest first."""
+    """What decides about the entries of one folder.
+
+    Attributes:
+        path: The folder.
+        wrong: What is wrong with its configuration, which then decides nothing; empty where it means something.
+        usual: Whether the usual names count.
+        excluding: Patterns of the configuration, with what comes before a name in them.
+        ignoring: Patterns of git, the nearest first.
+    """
 
     path: Path
+    wrong: str
     usual: bool
     excluding: tuple[tuple[str, GitIgnoreSpec], ...]
     ignoring: tuple[tuple[str, GitIgnoreSpec], ...]
@@ -76,10 +122,17 @@ class _Folder:
 
 @dataclass(slots=True, eq=False)
 class _Walk:
-    """The files below one named folder."""
+    """The files below one named folder.
+
+    Attributes:
+        top: The folder.
+        resolver: The settings of each folder in it.
+        wrong: Filled with what is wrong with the configuration of a file, where it means nothing.
+    """
 
     top: Path
     resolver: Resolver
+    wrong: dict[Path, str] = field(default_factory=dict)
     _specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec | None] = field(default_factory=dict)
     _ignores: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
     _repositories: dict[Path, Path | None] = field(default_factory=dict)
@@ -92,11 +145,14 @@ class _Walk:
             for name in files:
                 whole = os.path.join(parent, name)  # noqa: PTH118  this runs for each file there is
                 if name.endswith(".py") and os.path.isfile(whole) and not here.passes_over(name, folder=False):  # noqa: PTH113
+                    if here.wrong:  # folders below it may have a configuration of their own
+                        self.wrong[Path(whole)] = here.wrong
                     yield Path(whole)
 
     def folder(self, path: Path) -> _Folder:
         """What decides about the entries of a folder."""
-        settings, absolute = self.resolver.of(path), _absolute(path)
+        settings, wrong = self._settings(path)
+        absolute = _absolute(path)
         specs = [(root, self._spec(root, patterns)) for root, patterns in settings.patterns]
         excluding = tuple((_prefix(absolute, p), s) for p, s in specs if s is not None and absolute.is_relative_to(p))
         root = self._repository(absolute) if settings.respect_gitignore else None
@@ -107,7 +163,14 @@ class _Walk:
                 ignoring.append((_prefix(absolute, place), ignore))
             if place == root:
                 break
-        return _Folder(absolute, settings.exclude == EXCLUDED, excluding, tuple(ignoring))
+        return _Folder(absolute, wrong, settings.exclude == EXCLUDED, excluding, tuple(ignoring))
+
+    def _settings(self, folder: Path) -> tuple[Settings, str]:
+        """The settings of a folder, and what is wrong with them."""
+        try:
+            return self.resolver.of(folder), ""
+        except ConfigError as error:
+            return self.resolver.of_none(), str(error)
 
     def _spec(self, root: Path, patterns: tuple[str, ...]) -> GitIgnoreSpec | None:
         if (root, patterns) not in self._specs:

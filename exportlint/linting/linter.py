@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -13,12 +14,12 @@ from exportlint.config import Table, UserError
 from exportlint.linting.discovery import discover
 from exportlint.linting.selection import Layer, known
 from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, field_of, key_of
-from exportlint.source.engine import Linted, Options, examine_files, examine_text
+from exportlint.source.engine import UNSETTLED, Linted, Options, Unanalysed, examine_files, examine_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from exportlint.source.engine import Effort, Prediction, Unanalysed
+    from exportlint.source.engine import Effort, Prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,19 @@ def check_files(
         groups[Options.of(resolver.of_file(path))].append(path)
     named = [path for path in asked if path.is_file()]
     return selected([examine_files(group, options, effort, named) for options, group in groups.items()], resolver)
+
+
+def refused(found: Mapping[str, tuple[Path, ...]]) -> tuple[Unanalysed, ...]:
+    """That nothing is known of files whose configuration means nothing; one for each mistake."""
+    return tuple(
+        Unanalysed(
+            files[0] if len(files) == 1 else Path(os.path.commonpath([file.parent.absolute() for file in files])),
+            "",
+            f"{UNSETTLED}: {words}",
+            len(files),
+        )
+        for words, files in found.items()
+    )
 
 
 def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:

@@ -108,7 +108,7 @@ class Resolver:
     layer: Layer = field(default_factory=Layer)
     file: Path | None = None
     isolated: bool = False
-    _known: dict[Path, Settings] = field(default_factory=dict)
+    _known: dict[Path, Settings | ConfigError] = field(default_factory=dict)
 
     def of_file(self, path: Path) -> Settings:
         """The settings that hold for a file.
@@ -126,8 +126,18 @@ class Resolver:
         """
         key = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as they are
         if key not in self._known:
-            self._known[key] = self._read(key)
-        return self._known[key]
+            try:
+                self._known[key] = self._read(key)
+            except ConfigError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+    def of_none(self) -> Settings:
+        """What the command line says, under no configuration file."""
+        return self._made(Path.cwd(), None)
 
     def _read(self, folder: Path) -> Settings:
         if self.isolated or self.file is not None:

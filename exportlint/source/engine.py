@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from exportlint.source.units import Heard
 
 SYNTAX = "EXP001"
+UNSETTLED = "the settings cannot be read"
 _OUTLINES = "outlines"
 _READ_BY = f"Python {sys.version_info[0]}.{sys.version_info[1]} read it; code for a later one needs exportlint there."
 
@@ -120,23 +121,27 @@ class Unanalysed:
     """A class, or a whole file, of which nothing more can be said.
 
     Attributes:
-        path: The file, as it was given or found.
+        path: The file, as it was given or found; of several files, the folder that holds them.
         name: The class, or words for code that is in none; empty for the whole file.
         reason: Why, in one line.
+        files: How many files it stands for.
     """
 
     path: Path
     name: str
     reason: str
+    files: int = 1
 
     @property
     def is_unread(self) -> bool:
-        """Whether the file could not even be read."""
-        return not self.name and self.reason.startswith(NOT_READ)
+        """Whether the file, or the settings that it is to be judged by, could not even be read."""
+        return not self.name and self.reason.startswith((NOT_READ, UNSETTLED))
 
     @property
     def words(self) -> str:
         """All of it in one line, without the file."""
+        if self.files > 1:
+            return f"{self.files} files were not analysed: {self.reason}"
         name = self.name if " " in self.name else f"class {self.name}"
         what = {"": "the file", "build": "the model of build()"}.get(self.name, name)
         return f"{what} was not analysed: {self.reason}"
