@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import explore, refusal, strange_tensors
 from exportlint.checks.context import ModelError, call, unchanged
-from exportlint.checks.results import RAN_NOT, REWRITES
+from exportlint.checks.results import IN_VARIANTS, RAN_NOT, REWRITES, in_variant
 from exportlint.findings import CheckResult
 from exportlint.parity import training_operators
 from exportlint.parity.compare import compare
@@ -80,7 +80,9 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
         if _lacks_inputs(ctx, error.stage, cause):
             what, stage = "the case gives no inputs, and the model takes some", "no inputs"
-        rule, message, rewrite = "EXP002", what, REWRITES.get(stage)
+        variant = ctx.only_in_variant(lambda plain: plain.expected())
+        what += in_variant(variant)
+        rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), notes=(RAN_NOT,))

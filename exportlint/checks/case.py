@@ -170,6 +170,7 @@ class ModelCase:
     loss: Callable[[Any], Any] | None = field(default=None, kw_only=True)
     variants: Sequence[str] = field(default=(), kw_only=True)
     whole: ModelCase | None = field(default=None, kw_only=True, repr=False)  # the case whose method this one is
+    plain: ModelCase | None = field(default=None, kw_only=True, repr=False)  # the case that this is a variant of
 
     def __post_init__(self) -> None:
         if not callable(self.model):
@@ -308,6 +309,7 @@ class ModelCase:
             methods={},
             steps={},
             whole=self,
+            plain=self.plain and self.plain._of_method(name, self.plain.methods[name]),
         )
 
 
@@ -410,7 +412,7 @@ def require_settings(names: Iterable[str]) -> None:
     Raises:
         TypeError: When it does not, with the name that may be meant.
     """
-    known = [field.name for field in dataclasses.fields(ModelCase) if field.name not in ("model", "whole")]
+    known = [field.name for field in dataclasses.fields(ModelCase) if field.name not in ("model", "whole", "plain")]
     for name in names:
         if name not in known:
             meant = difflib.get_close_matches(name, known, 1)

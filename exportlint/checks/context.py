@@ -332,6 +332,24 @@ class Context:
         except Exception as error:
             raise ModelError("eager call") from error
 
+    def only_in_variant(self, again: Callable[[Context], Any]) -> str:
+        """The variant that the case is, where what fails in it works in the case that it was made from; else empty.
+
+        Args:
+            again: Does the same with that case, and raises where it fails there too.
+        """
+        from exportlint.checks import variants
+
+        if self.case.plain is None:
+            return ""
+        try:
+            again(Context(self.case.plain, self.settings, self.announce))
+        except Exception as error:
+            if blame.is_out_of_memory(error):
+                raise MemoryError from error
+            return ""
+        return variants.of_name(self.case.name)
+
     def contract(self) -> tuple[Contract, bool]:
         """What is asked of the dimensions, and whether that was inferred from several calls.
 

@@ -37,6 +37,14 @@ REWRITES = {
     "training": "Let the loss take what the model returns in training mode, and return a scalar that needs a gradient.",
     "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
 }
+IN_VARIANTS = {  # where the case that a variant was made from does not fail
+    "autocast": "Let the model run under autocast to bfloat16: give the two sides one dtype where it joins or writes "
+    "tensors, or disable autocast around this; or leave the variant out.",
+    **dict.fromkeys(
+        ("bfloat16", "float16"),
+        "Let the model compute in this dtype, or cast to float32 around what cannot; or leave the variant out.",
+    ),
+}
 # What to do about a process that did not come to its end, by how it ended.
 ENDINGS = {
     "wall": "Allow more time (timeout), or let the example compute less.",
@@ -88,10 +96,23 @@ def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how
     )
 
 
-def of_model_error(check: str, message: str, error: ModelError) -> CheckResult:
-    """The result of a check that needs what the model, or its case, fails to do."""
+def in_variant(variant: str) -> str:
+    """What to add to a message about what fails in this variant of a case only."""
+    return f" in the variant {variant}, and not without it" if variant else ""
+
+
+def of_model_error(check: str, message: str, error: ModelError, variant: str = "") -> CheckResult:
+    """The result of a check that needs what the model, or its case, fails to do.
+
+    Args:
+        check: Name of the check.
+        message: What fails.
+        error: The failure.
+        variant: The variant of the case, where it fails in that only.
+    """
     cause = error.__cause__ or error
-    place, words, rewrite = blame.place_of(cause), blame.words(cause), REWRITES.get(error.stage)
+    place, words, message = blame.place_of(cause), blame.words(cause), message + in_variant(variant)
+    rewrite = IN_VARIANTS.get(variant) or REWRITES.get(error.stage)
     found = blame.finding("EXP002", message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=check, outcome="errored", reason=f"{message}: {words}", findings=(found,))
 

@@ -61,7 +61,8 @@ def run(ctx: Context) -> CheckResult:
         expected = _eager(ctx, eager)
     except ModelError as error:
         message = "the model does not train: its call, its loss or the backward pass fails"
-        return of_model_error(NAME, message, error)
+        variant = ctx.only_in_variant(lambda plain: _eager(plain, _WithLoss(plain.build(), loss)))
+        return of_model_error(NAME, message, error, variant)
     try:
         program = _exported(ctx, loss)
     except Exception as error:

@@ -10,6 +10,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exportlint.findings import VARIANTS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,7 +28,7 @@ def of_case(case: ModelCase, variant: str) -> ModelCase:
     name = f"{case.name}[{variant}]"
     if variant == "autocast":
         model = _UnderAutocast(case.model, tuple(case.methods) or ("forward",))
-        return dataclasses.replace(case, model=model, name=name, variants=())
+        return dataclasses.replace(case, model=model, name=name, variants=(), plain=case)
     steps = case.steps.items()
     return dataclasses.replace(
         case,
@@ -39,7 +41,13 @@ def of_case(case: ModelCase, variant: str) -> ModelCase:
         steps={key: step and dataclasses.replace(step, inputs=_Cast(step.inputs, variant)) for key, step in steps},
         name=name,
         variants=(),
+        plain=case,
     )
+
+
+def of_name(name: str) -> str:
+    """The variant that the name of a case ends with, or its name before that of its method; empty for none."""
+    return next((variant for variant in VARIANTS if f"[{variant}]" in name), "")
 
 
 def _method(method: Any, variant: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from exportlint.checks import capture, loading, steps
+from exportlint.checks import capture, loading, steps, training
 from exportlint.checks.case import Method, ModelCase, Step
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.runner import Options, Runner
@@ -137,3 +137,46 @@ def test_a_run_with_variants(tmp_path):
     assert found == dict.fromkeys(
         ["nets.py:plain", "nets.py:plain[bfloat16]", "hf:bert", "hf:bert[bfloat16]"], "passed"
     )
+
+
+class Mixes(nn.Module):
+    """Writes what autocast and smaller dtypes compute into a tensor of float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        out = torch.zeros(2, 4)
+        out[torch.tensor([0, 1])] = self.linear(x)
+        return out
+
+    def double(self, x):
+        return self(x) * 2
+
+
+class Breaks(Mixes):
+    def forward(self, x):
+        return super().forward(x[:, :3])
+
+
+@pytest.mark.parametrize("variant", ALL)
+@pytest.mark.parametrize("methods", [{}, {"double": (ARGUMENTS[0],)}])
+def test_a_model_that_runs_outside_of_its_variant_only(variant, methods):
+    case = ModelCase(Mixes, (ARGUMENTS[0],), methods=methods, variants=(variant,), loss=lambda result: result.sum())
+    plain, other = (Context(part, Settings(("capture",)), lambda _: None) for part in case.expand())
+    assert capture.run(plain).outcome == "passed"
+    for check in (capture, training):
+        (finding,) = check.run(other).findings
+        assert finding.rule == "EXP002"
+        assert finding.message.endswith(f"fails in the variant {variant}, and not without it")
+        assert finding.rewrite.endswith("or leave the variant out.")
+        assert finding.rewrite.startswith("Let the model run under autocast") == (variant == "autocast")
+
+
+def test_a_model_that_never_runs_is_not_the_fault_of_a_variant():
+    case = ModelCase(Breaks, (ARGUMENTS[0],), variants=ALL)
+    for part in case.expand():
+        (finding,) = capture.run(Context(part, Settings(("capture",)), lambda _: None)).findings
+        assert finding.message == "the eager call fails"
+        assert finding.rewrite.startswith("Give the case an example call")
