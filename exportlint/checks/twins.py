@@ -99,17 +99,12 @@ def _export(ctx: Context, inputs: Inputs) -> ExportedProgram | None:
 
 
 def _varying(ctx: Context, inputs: Inputs) -> Any:
-    """``dynamic_shapes`` for one of the example calls: each dimension in which they differ is `Dim.AUTO`."""
-    from torch.export import Dim, ShapesCollection
+    """``dynamic_shapes`` for one of the example calls: whatever differs between them is `Dim.AUTO`."""
+    from exportlint.shapes import contract, specification
 
     second = ctx.second_example()
-    sizes = _sizes(ctx.example()), [] if second is None else _sizes(second)
-    shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
-    for tensor, one, other in zip(_tensors(inputs), *sizes, strict=True):
-        differ = [d for d, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
-        if differ:
-            shapes[tensor] = dict.fromkeys(differ, Dim.AUTO)
-    return shapes
+    differ = contract.inferred(ctx.build(), ctx.example(), *([] if second is None else [second]))
+    return specification.automatic(ctx.build(), inputs, differ)
 
 
 def _refused(ctx: Context, error: Exception, notes: list[str]) -> list[Finding] | None:
@@ -139,10 +134,14 @@ def _decision(ctx: Context, second: Inputs) -> Place | None:
 
 
 def _other_sizes(ctx: Context, notes: list[str]) -> Inputs | None:
-    """The second call where it has as many tensors, of other sizes, and these may be dynamic."""
+    """The second call where it has the same structure, tensors of other sizes, and these may be dynamic."""
+    from exportlint.shapes.contract import same_structure
+
     second = ctx.second_example()
-    first, other = _sizes(ctx.example()), [] if second is None else _sizes(second)
-    if second is None or len(first) != len(other) or first == other:
+    if second is None or not same_structure(ctx.example(), second):
+        return None
+    first, other = _sizes(ctx.example()), _sizes(second)
+    if first == other:
         return None
     constant = _constant(first, other)
     if constant is None:

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from exportlint.checks import twins
 from exportlint.checks.case import ModelCase
@@ -71,6 +72,40 @@ def test_a_program_that_depends_on_the_size_of_the_example(kind, line):
 def test_dimensions_in_which_two_calls_differ_are_dynamic_without_a_word_of_the_case():
     result = check(case(Branch, dynamic_shapes=None))
     assert [found[:3] for found in alarms(result)] == [("EXP301", "warning", line_of("branch"))], result
+
+
+class Cache:
+    """Makes its tensors anew each time it is flattened."""
+
+    def __init__(self, keys):
+        self.keys = keys
+
+
+pytree.register_pytree_node(
+    Cache,
+    lambda cache: ([cache.keys.clone()], None),
+    lambda keys, _: Cache(*keys),
+    serialized_type_name="test_twins.Cache",
+    flatten_with_keys_fn=lambda cache: ([(pytree.GetAttrKey("keys"), cache.keys.clone())], None),
+)
+
+
+class Cached(nn.Module):
+    def __init__(self, branch):
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, x, cache, start):
+        keys = torch.cat([cache.keys, x], 1) * start
+        return keys.exp() if self.branch and keys.shape[1] > 12 else keys * 2  # cached
+
+
+@pytest.mark.parametrize("branch", [True, False])
+def test_a_cache_and_a_number_among_the_arguments(branch):
+    calls = [((torch.ones(2, 3), Cache(torch.ones(2, length)), start), {}) for length, start in ((7, 2), (14, 4))]
+    result = check(ModelCase(lambda: Cached(branch), *calls[0], inputs2=calls[1], name="cached"))
+    assert [found[:3] for found in alarms(result)] == [("EXP301", "warning", line_of("cached"))] * branch, result
+    assert branch or (result.outcome, result.reason) == ("passed", "size and dtype"), result
 
 
 def test_a_size_that_is_pinned_from_one_example_only():
