@@ -15,18 +15,23 @@ Needs torch and hypothesis; importing this module imports neither.
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import torch
     from hypothesis.strategies import SearchStrategy
 
     from exportlint.checks.case import Inputs, ModelCase
     from exportlint.shapes.contract import Contract
+    from exportlint.shapes.strategies import Space
 
 __all__ = ["contract", "inputs", "shapes"]
+
+MOST_ELEMENTS = 2**20  # of all tensors of a drawn call
 
 
 def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) -> Contract:
@@ -87,8 +92,8 @@ def _fitting(model: torch.nn.Module, call: Inputs, dynamic_shapes: Any) -> Any:
 def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
     """Shapes inside a contract: by the user's words for a tensor, such as ``batch['ids']``, its sizes.
 
-    Relations between dimensions are kept; sizes shrink towards the smallest. A Python integer that may vary is there
-    as well, alone in its tuple.
+    Relations between dimensions are kept. Sizes go to the declared maximum, and shrink towards the smallest. A Python
+    integer that may vary is there as well, alone in its tuple.
     """
     from hypothesis import strategies as st
 
@@ -108,7 +113,9 @@ def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
 def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
     """Calls of a model case: pairs of positional and keyword arguments, new tensors in each.
 
-    Sizes are drawn inside the case's contract, relations kept, and so are integers that are dynamic. Contents are drawn
+    Sizes are drawn inside the case's contract, relations kept, and so are integers that are dynamic. The tensors of a
+    call have at most `MOST_ELEMENTS` elements in all, or as many as the example; a warning says where that lowers a
+    declared maximum. Contents are drawn
     by kind and seed: floats, negative ones as well where the case gives no range, integers over the range that the case
     gives or that the model's embeddings have, masks of each pattern, each in several memory layouts. What else is no
     tensor stays as in the example. The model is built and called once.
@@ -129,7 +136,29 @@ def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
     asked, _ = context.contract()
     example = context.example()
     domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
-    return Space(example, asked, wanted(asked), domains).drawn().map(lambda drawn: drawn.inputs)
+    space = Space(example, asked, wanted(asked), domains, _few_elements(asked))
+    _warn_of_lowered(space)
+    return space.drawn().map(lambda drawn: drawn.inputs)
+
+
+def _few_elements(contract: Contract) -> Callable[[Mapping[str, int]], bool]:
+    """Whether tensors of some sizes, by torch's words for them, have few elements in all."""
+    most = max(MOST_ELEMENTS, sum(math.prod(leaf.shape) for leaf in contract.tensors))
+
+    def affords(sizes: Mapping[str, int]) -> bool:
+        shapes = ([sizes[leaf.size(d)] for d in range(len(leaf.shape))] for leaf in contract.tensors)
+        return sum(map(math.prod, shapes)) <= most
+
+    return affords
+
+
+def _warn_of_lowered(space: Space) -> None:
+    """Say which declared maximum no call is drawn with."""
+    for leaf, d, ask in space.contract.asked:
+        largest = max(space.shapes({key: edge for key, (_, _, edge) in space.variables().items()})[leaf.index][d], 0)
+        if ask.maximum is not None and largest < ask.maximum:
+            words = f"{leaf.name(d)} is drawn up to {largest}, not to the declared {ask.maximum}"
+            warnings.warn(f"{words}: a call has at most {MOST_ELEMENTS} elements", stacklevel=3)
 
 
 def _call(call: Any) -> Inputs:

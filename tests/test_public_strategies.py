@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -200,3 +201,24 @@ def test_a_cache_of_transformers_is_drawn_as_one():
 
     check()
     assert len(seen) > 2
+
+
+class Doubles(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize("maximum", [500, 10**9])
+def test_sizes_go_up_to_the_declared_maximum_or_it_is_said(maximum, recwarn):
+    shapes = {"x": {0: Dim("n", max=maximum)}}
+    case = ModelCase(Doubles, (torch.randn(4, 8),), dynamic_shapes=shapes)
+    drawn = strategies.inputs(case)
+    said = [str(warning.message) for warning in recwarn if warning.category is UserWarning]
+    pattern = (
+        r"x.shape\[0\] is drawn up to (1[23]\d{4}), not to the declared 1000000000: a call has at most 1048576 elements"
+    )
+    assert [bool(re.fullmatch(pattern, words)) for words in said] == [True] * (maximum == 10**9)
+    few = settings(max_examples=1000, deadline=None, database=None)
+    assert find(drawn, lambda inputs: len(inputs[0][0]) >= 100, settings=few)[0][0].shape[0] in (100, 101)
+    sizes = strategies.shapes(strategies.contract(Doubles(), (torch.randn(4, 8),), dynamic_shapes=shapes))
+    assert find(sizes, lambda shape: shape["x"][0] == maximum, settings=few)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SHARE = 4  # a call may take one part in so many of the memory that is left
 MOST_SECONDS = 2.0  # CPU time that a call may take, when it takes as long for each byte as the example's
 FLOOR_SECONDS = 1e-4
+MANY = 8  # calls that are made often may cost one part in so many of this
 
 
 class Cost:
@@ -26,6 +27,10 @@ class Cost:
         granted: Its inputs, which give the symbols their values.
         leaves: The tensors among the arguments.
         seconds: CPU time that the call of the example takes.
+
+    Attributes:
+        most: Bytes that a call may take.
+        scarce: What limits them: ``memory``, or ``time``.
     """
 
     def __init__(self, program: ExportedProgram, granted: Granted, leaves: tuple[Leaf, ...], seconds: float) -> None:
@@ -34,11 +39,17 @@ class Cost:
         self._known: dict[tuple[int, ...], int] = {}
         example = {leaf.size(d): n for leaf in leaves for d, n in enumerate(leaf.shape)}
         self._example = max(1, self.bytes_of(example))
-        self.most = min(memory_left() // SHARE, int(self._example * MOST_SECONDS / max(seconds, FLOOR_SECONDS)))
+        memory, time = memory_left() // SHARE, int(self._example * MOST_SECONDS / max(seconds, FLOOR_SECONDS))
+        self.most = min(memory, time)
+        self.scarce = "memory" if memory <= time else "time"
 
     def affords(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call of these sizes, by torch's words for them, can be made; one as small as the example can."""
         return self.bytes_of(sizes) <= max(self.most, self._example)
+
+    def affords_many(self, sizes: Mapping[str, int]) -> bool:
+        """Whether many calls of these sizes can be made; those as small as the example can."""
+        return self.bytes_of(sizes) <= max(self.most // MANY, self._example)
 
     def bytes_of(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all values of a call; in proportion where a size that varies is a constant to the program."""

@@ -16,7 +16,7 @@ from exportlint.shapes.contents import NUMBER, PLAIN, Recipe, layouts_of, number
 from exportlint.shapes.linear import linear_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     Affordable = Callable[[Mapping[str, int]], bool]  # whether a call of these sizes, by torch's words, can be made
     Shapes = Mapping[int, tuple[int, ...]]  # by index of the leaf
 
-MOST_OF_EXAMPLE = (
-    16  # a declared maximum is tried up to this many times the size in the example, where nothing is known
-)
+MOST_OF_EXAMPLE = 16  # where no maximum is declared, sizes go up to so many times that of the example
+GROWTH = 2  # from one of the large sizes of a sweep to the next
+FINE = 10_000  # steps of a large size that is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Space:
         contract: What is asked of the dimensions.
         grants: What the program grants, for the relations between sizes.
         domains: Values of each tensor, by index of the leaf.
-        affordable: Whether a call of some sizes can be made; where it is missing a declared maximum is only tried up
-            to `MOST_OF_EXAMPLE` times the example.
+        affordable: Whether a call of some sizes can be made; where it is missing every one can.
+        cheap: Whether many calls of some sizes can be made; where it is missing all that are affordable.
     """
 
     example: Inputs
@@ -85,6 +85,7 @@ class Space:
     grants: Granted
     domains: Mapping[int, Domain]
     affordable: Affordable | None = field(default=None, compare=False)
+    cheap: Affordable | None = field(default=None, compare=False)
     _ties: Mapping[Any, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +110,8 @@ class Space:
                 kind, layout = draw(contents(kinds, layouts))
                 return kind, draw(seeds), layout
 
-            return self.call(self.shapes({key: draw(strategy) for key, strategy in sizes.items()}), choose)
+            values = {key: draw(strategy) for key, strategy in sizes.items()}
+            return self.call(self.shapes(self._within(values, variables, self.cheap or self.affordable)), choose)
 
         return draw_call()
 
@@ -131,7 +133,13 @@ class Space:
             {key: sizes[(i + shift) % len(sizes)] for shift, (key, sizes) in enumerate(steps.items())}
             for i in range(max(map(len, steps.values())))
         )
-        unique = list({tuple(values.items()): values for values in tried}.values())
+        cheap = self.cheap or self.affordable
+        most = {key: sizes[-1] for key, sizes in steps.items()}  # the largest of each variable may cost much, once
+        kept = (
+            self._within(values, variables, self.affordable if any(values[k] == most[k] for k in most) else cheap)
+            for values in tried
+        )
+        unique = list({tuple(values.items()): values for values in kept}.values())
         for i, values in enumerate(unique[:count]):
             yield self.call(self.shapes(values), functools.partial(plain, i))
 
@@ -143,23 +151,33 @@ class Space:
             yield self.call(shapes, functools.partial(_laid_out, layout))
 
     def variables(self) -> dict[Any, tuple[int, int, int]]:
-        """What is drawn: the symbols that stand for dynamic dimensions: smallest, largest, and the declared maximum.
+        """What is drawn: the symbols that stand for dynamic dimensions, with three sizes of each.
 
-        Upper bounds are lowered to what is affordable.
+        These are the smallest; one up to which every size is as likely; and the largest, to which the logarithm is.
+        That is the declared maximum, lowered to what is affordable, or where none is declared to what is cheap.
         """
         variables: dict[Any, tuple[int, int, int]] = {}
-        for leaf, d, ask in self.contract.asked:
+        for leaf, d, _ in self.contract.asked:
             size = _substituted(self.grants.of(leaf, d), self._ties)
             for symbol in getattr(size, "free_symbols", ()):
-                bounds = self._range(ask, leaf.shape[d], size, symbol)
+                bounds = self._range(leaf, d, size, symbol)
                 low, high, edge = variables.get(symbol, bounds)
                 low, high, edge = max(low, bounds[0]), min(high, bounds[1]), min(edge, bounds[2])
                 variables[symbol] = (low, max(low, high), max(low, edge))
         ordered = dict(sorted(variables.items(), key=lambda item: str(item[0])))
-        return {key: self._lowered(key, bounds, ordered) for key, bounds in ordered.items()}
+        declared = self._with_maximum()
+        limits = {key: self.affordable if key in declared else self.cheap or self.affordable for key in ordered}
+        return {key: self._lowered(key, bounds, ordered, limits[key]) for key, bounds in ordered.items()}
 
-    def _range(self, ask: Ask, example: int, size: Any, symbol: Any) -> tuple[int, int, int]:
-        bounds = range_of(ask, example, known=self.affordable is not None)
+    def _with_maximum(self) -> set[Any]:
+        """The symbols of which a largest size is declared."""
+        sizes = [self.grants.of(leaf, d) for leaf, d, ask in self.contract.asked if ask.maximum is not None]
+        return {s for size in sizes for s in getattr(_substituted(size, self._ties), "free_symbols", ())}
+
+    def _range(self, leaf: Leaf, d: int, size: Any, symbol: Any) -> tuple[int, int, int]:
+        example = leaf.shape[d]
+        # What a number costs is not known.
+        bounds = range_of(leaf.asked[d], example, known=self.cheap is not None and not leaf.number)
         if size.is_Symbol:
             return bounds
         least, most = self.grants.ranges.get(symbol, (1, None))
@@ -175,22 +193,36 @@ class Space:
         high, edge = (max(low, bound if most is None else min(bound, most)) for bound in bounds[1:])
         return low, high, edge
 
-    def _lowered(self, key: Any, bounds: tuple[int, int, int], variables: Mapping[Any, Any]) -> tuple[int, int, int]:
+    def _lowered(
+        self, key: Any, bounds: tuple[int, int, int], variables: Mapping[Any, Any], limit: Affordable | None
+    ) -> tuple[int, int, int]:
         low, high, edge = bounds
-        if self.affordable is None:
+        if limit is None:
             return bounds
         middle = {other: min(max(low, 2), high) for other, (low, high, _) in variables.items()}
 
         def affords(size: int) -> bool:
-            made = self.shapes({**middle, key: size})
-            assert self.affordable is not None
-            return self.affordable(sizes_by_words(self.contract.leaves, made))
+            return self._costs(limit, {**middle, key: size})
 
         while high > low + 1 and not affords(high):
             high = low + (high - low) // 2
-        while edge > high and not affords(edge):
-            edge = high + (edge - high) // 2
-        return low, high, max(edge, high)
+        return low, high, edge if edge > high and affords(edge) else _largest(high, max(edge, high), affords)
+
+    def _costs(self, limit: Affordable, values: Mapping[Any, int]) -> bool:
+        """Whether a call with these values of the variables is within a limit."""
+        return limit(sizes_by_words(self.contract.leaves, self.shapes(values)))
+
+    def _within(
+        self, values: dict[Any, int], variables: Mapping[Any, tuple[int, int, int]], limit: Affordable | None
+    ) -> dict[Any, int]:
+        """The values, large ones halved until all of them together are within a limit, the very largest last."""
+        while limit is not None:
+            large = {key: size / variables[key][1] for key, size in values.items() if size > variables[key][1]}
+            if not large or self._costs(limit, values):
+                break
+            key = max(large, key=lambda key: (values[key] < variables[key][2], large[key]))
+            values = {**values, key: max(variables[key][1], values[key] // 2)}
+        return values
 
     def shapes(self, values: Mapping[Any, int]) -> dict[int, tuple[int, ...]]:
         """The shape of each tensor for values of the variables, by index of the leaf."""
@@ -256,9 +288,17 @@ def _alike(variables: Mapping[Any, tuple[int, int, int]]) -> list[dict[Any, int]
     return [dict.fromkeys(variables, size)] if len(variables) > 1 and low <= size else []
 
 
+def _largest(kept: int, beyond: int, holds: Callable[[int], bool]) -> int:
+    """The largest number below the second for which a condition holds, as it does for the first, or nearly."""
+    while beyond - kept > max(1, kept // 64):
+        middle = kept + (beyond - kept) // 2
+        kept, beyond = (middle, beyond) if holds(middle) else (kept, middle)
+    return kept
+
+
 def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
     """At most `count` of the sizes, ascending: the smallest three, the largest, and some between."""
-    sizes = [*range(low, high + 1), *([edge] if edge > high else [])]
+    sizes = [*range(low, high + 1), *_grown(high, edge)]
     if len(sizes) <= count:
         return sizes
     kept = max(1, min(3, count - 1))
@@ -266,13 +306,29 @@ def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
     return first + [rest[len(rest) - 1 - (k * len(rest)) // wanted] for k in reversed(range(wanted))]
 
 
+def _grown(high: int, edge: int) -> Sequence[int]:
+    """Sizes between the two, from one to the next in proportion, and the last."""
+    if edge <= high:
+        return ()
+    start = max(high, 1)
+    count = max(1, round(math.log(edge / start, GROWTH)))
+    return [*sorted({_between(start, edge, k / count) for k in range(1, count)} - {high, edge}), edge]
+
+
+def _between(low: int, high: int, part: float) -> int:
+    """A size from `low` to `high`: that part of the way by its logarithm."""
+    return min(high, max(low, round(low * math.pow(high / low, part))))
+
+
 def size(low: int, high: int, edge: int) -> SearchStrategy[int]:
-    """Sizes from `low` to `high`, and now and then `edge`; shrinks towards `low`."""
+    """Sizes from `low` to `high`, and now and then up to `edge` by their logarithm; shrinks towards `low`."""
     from hypothesis import strategies as st
 
     if edge <= high:
         return st.integers(low, high)
-    return st.integers(low, high + 1).map(lambda size: size if size <= high else edge)  # so that it shrinks from there
+    start = max(high, 0) + 1
+    large = st.integers(0, FINE).map(lambda part: _between(start, edge, part / FINE))
+    return st.one_of(st.integers(low, high), st.integers(low, high), large)  # the first is what it shrinks to
 
 
 def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
@@ -303,19 +359,18 @@ def _substituted(size: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def range_of(ask: Ask, example: int, *, known: bool = False) -> tuple[int, int, int]:
-    """Smallest and largest size to draw, and the declared maximum where a model may be called with it.
+    """Smallest size to draw, a size up to which each should be as likely, and the largest.
 
     Args:
-        ask: What is asked.
+        ask: What is asked; a declared maximum is the largest.
         example: The size in the example.
-        known: Whether what a call costs is known, so that a maximum may be as large as it likes.
+        known: Whether what a call costs is known, so that sizes without a maximum may be large.
     """
-    high = max(2 * example + 2, 9)
-    if ask.maximum is not None:
-        high = min(high, ask.maximum)
-    high = max(ask.minimum, high)
-    affordable = ask.maximum is not None and (known or ask.maximum <= MOST_OF_EXAMPLE * max(example, 8))
-    return ask.minimum, high, ask.maximum if affordable and ask.maximum is not None else high
+    most = ask.maximum
+    high = max(ask.minimum, min(max(2 * example + 2, 9), 2**31 if most is None else most))
+    if most is None:
+        most = MOST_OF_EXAMPLE * max(example, 8) if known else high
+    return ask.minimum, high, max(high, most)
 
 
 def _shape(leaf: Leaf, grants: Granted, values: Mapping[Any, int]) -> tuple[int, ...]:

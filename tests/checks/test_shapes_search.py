@@ -279,9 +279,51 @@ def test_a_refused_export_is_told_what_would_be_accepted():
 def test_a_maximum_that_costs_too_much_is_lowered_and_said_so(monkeypatch):
     monkeypatch.setattr("exportlint.shapes.cost.memory_left", lambda: 4 * 1000 * 6 * 4 * 3)
     found = check(doubled, dynamic_shapes={"x": {0: Dim("n", max=10_000_000)}}, examples=4)
-    (note,) = [n for n in found.notes if "was drawn up to" in n]
-    assert note.startswith("x.shape[0] was drawn up to ")
-    assert note.endswith(", not 10000000: larger calls take too much memory, or more than two seconds")
+    (note,) = [n for n in found.notes if "were not tried" in n]
+    largest = int(re.match(r"sizes of x.shape\[0\] above (\d+) of the declared 10000000 were not tried: ", note)[1])
+    assert 500 < largest <= 1500
+    assert note.endswith("larger calls take too much memory")
+
+
+def clipped(self, x):
+    if not torch.compiler.is_exporting() and x.shape[1] >= 100:  # at: clipped
+        return x[:, :100] * 2
+    return x * 2
+
+
+def clipped_between(self, x):
+    if not torch.compiler.is_exporting() and 90 <= x.shape[1] < 400:  # at: clipped between
+        return x + 1
+    return x * 2
+
+
+@pytest.mark.parametrize("dims", [{1: Dim("s", min=1, max=4096)}, {1: Dim("s")}, {0: Dim.AUTO, 1: Dim.DYNAMIC}])
+def test_a_program_that_is_wrong_from_some_size_on_is_found_there(dims):
+    found = check(clipped, dynamic_shapes={"x": dims}, examples=20)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "clipped")])
+    assert ", 101] (zeros)" in found.findings[0].evidence  # the smallest that is clipped
+
+
+def test_a_program_that_is_wrong_in_the_middle_of_a_declared_range_is_found():
+    found = check(clipped_between, dynamic_shapes={"x": {1: Dim("s", min=1, max=4096)}}, examples=20)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "clipped between")])
+
+
+def short(self, x):
+    return x * torch.ones(40).expand(x.shape[0], 40)[:, : x.shape[1]] if x.shape[1] <= 40 else fail()
+
+
+def fail():
+    raise ValueError("too long")
+
+
+def test_what_was_not_tried_is_said_with_the_reason():
+    told = [n for n in check(doubled, dynamic_shapes={"x": {0: Dim("n", max=50), 1: Dim("m")}}).notes if "tried" in n]
+    assert told == ["no maximum is declared of some sizes, which were tried so far: x.shape[1] up to 128"]
+    (note,) = [n for n in check(short, dynamic_shapes={"x": {1: Dim.AUTO(max=900)}}).notes if "were not tried" in n]
+    assert note == (
+        "sizes of x.shape[1] above 40 of the declared 900 were not tried: the eager model refuses larger calls"
+    )
 
 
 def test_fixed_shapes_are_tried_with_other_values_but_are_not_checked():

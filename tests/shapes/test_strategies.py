@@ -124,31 +124,73 @@ def test_a_tensor_that_is_given_twice_stays_one():
     draw()
 
 
-@pytest.mark.parametrize(("maximum", "edge"), [(64, 64), (5000, 9), (None, 9), (5, 5)])
-def test_a_declared_maximum_is_tried_where_a_model_can_be_called_with_it(maximum, edge):
-    low, high, largest = strategies.range_of(Ask("batch", 1, maximum), 3)
-    assert (low, largest) == (1, edge)
-    assert high == min(9, edge)
+@pytest.mark.parametrize(
+    ("maximum", "known", "expected"),
+    [(64, False, (1, 9, 64)), (5000, True, (1, 9, 5000)), (5, True, (1, 5, 5)), (None, False, (1, 9, 9))],
+)
+def test_a_declared_maximum_is_the_largest_size(maximum, known, expected):
+    assert strategies.range_of(Ask("batch", 1, maximum), 3, known=known) == expected
 
 
-def test_the_maximum_is_drawn_and_shrinks_from_there():
-    sizes = strategies.size(1, 9, 64)
-    assert find(sizes, lambda size: size > 9) == 64
-    assert find(sizes, lambda size: size >= 5) == 5
+def test_without_a_maximum_sizes_are_large_only_where_it_is_known_what_they_cost():
+    assert strategies.range_of(Ask("batch", 1), 20, known=True) == (1, 42, 320)
 
 
-@given(st.integers(0, 5), st.integers(0, 30), st.integers(0, 40), st.integers(1, 20))
+def test_large_sizes_are_drawn_and_shrink_to_the_smallest():
+    sizes = strategies.size(1, 9, 4096)
+    few = settings(max_examples=2000, deadline=None, database=None)
+    assert find(sizes, lambda size: size == 4096, settings=few) == 4096
+    assert 100 <= find(sizes, lambda size: size >= 100, settings=few) <= 101
+    assert find(sizes, lambda size: size >= 5, settings=few) == 5
+    for low in (10, 20, 40, 80, 160, 320, 640, 1280, 2560):
+        assert find(sizes, lambda size, low=low: low <= size < 2 * low, settings=few) >= low
+
+
+@given(st.integers(0, 5), st.integers(0, 30), st.integers(0, 4000), st.integers(1, 20))
 def test_a_sweep_goes_through_the_sizes(low, width, further, count):
     high, edge = low + width, low + width + further
     steps = strategies._steps(low, high, edge, count)
     assert steps == sorted(set(steps))
     assert len(steps) <= count
-    assert set(steps) <= {*range(low, high + 1), edge}
+    assert set(steps) <= set(range(low, edge + 1))
     assert steps[0] == low
     if count > 1:
-        assert steps[-1] == max(high, edge)
-    if count > width + 1:
-        assert set(steps) == {*range(low, high + 1), edge}
+        assert steps[-1] == edge
+    if high == edge and count > width:
+        assert steps == list(range(low, high + 1))
+
+
+def test_a_sweep_leaves_no_gap_among_the_large_sizes():
+    steps = strategies._steps(1, 18, 4096, 10)
+    large = [size for size in steps if size > 18]
+    assert len(large) >= 2
+    assert max(b / a for a, b in zip([18, *large], large, strict=False)) <= 16
+
+
+def doubled(sizes, most):
+    return sizes["L['x'].size()[0]"] * sizes["L['x'].size()[1]"] <= most
+
+
+def test_large_sizes_are_no_larger_together_than_many_calls_may_be():
+    dims = ({0: Dim("n", max=1000), 1: Dim("m", max=1000)}, None)
+    args = (torch.ones(4, 4), torch.ones(3))
+    contract = declared(Apart(), (args, {}), dims)
+    cheap, most = (lambda sizes: doubled(sizes, 2000)), (lambda sizes: doubled(sizes, 10_000))
+    space = Space((args, {}), contract, wanted(contract), {}, most, cheap)
+    assert set(space.variables().values()) == {(1, 10, 1000)}
+    drawn = []
+
+    @QUICK
+    @given(space.drawn())
+    def draw(call):
+        drawn.append(call.inputs[0][0].shape)
+
+    draw()
+    assert max(shape.numel() for shape in drawn) <= 2000
+    assert max(max(shape) for shape in drawn) > 100
+    swept = [call.inputs[0][0].shape for call in space.sweep(20)]
+    assert 2000 < max(shape.numel() for shape in swept) <= 10_000
+    assert {max(shape[d] for shape in swept) for d in (0, 1)} == {1000}
 
 
 def bounds_of(args, shapes):
@@ -160,9 +202,9 @@ def bounds_of(args, shapes):
 @pytest.mark.parametrize(
     ("dim", "size", "bounds"),
     [
-        (16 * Dim("n", min=2, max=64), 32, (2, 4, 4)),  # up to about twice the example, as a size of its own
-        (2 * Dim("n", min=3, max=64), 12, (3, 13, 64)),  # the declared maximum, where it is not far
-        (Dim("n", min=3, max=1_000_000) + 5, 9, (3, 15, 15)),  # nobody can call a model with that
+        (16 * Dim("n", min=2, max=64), 32, (2, 4, 64)),  # up to about twice the example, as a size of its own
+        (2 * Dim("n", min=3, max=64), 12, (3, 13, 64)),  # the declared maximum
+        (Dim("n", min=3, max=1_000_000) + 5, 9, (3, 15, 1_000_000)),
         (3 * Dim("n") - 1, 11, (1, 8, 8)),
     ],
 )

@@ -15,6 +15,7 @@ from hypothesis.database import ExampleDatabase
 from hypothesis.errors import Unsatisfiable
 
 from exportlint.checks.context import fresh
+from exportlint.checks.shapes import reach
 from exportlint.checks.shapes.guardless import Guardless
 from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial
 from exportlint.checks.shapes.values import Values, others
@@ -72,7 +73,6 @@ class Search:
             self.notes.append(f"not tried without guards: {guardless.untried}")
 
     def _try_all(self, space: Space) -> None:
-        self._lowered(space)
         self._sides(space)
         self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))
         self._all(Trial.of(drawn) for drawn in space.layouts())
@@ -80,6 +80,7 @@ class Search:
         tried = self._values(space)
         self._shrink(space, self.subject.faults.values())
         self._draw(space, self.examples - self.examples // 2 - tried)
+        self.notes += reach.notes(self.subject, space, late=self._late())
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
@@ -125,16 +126,6 @@ class Search:
         self._all(values.trials())
         self.notes += values.notes()
         return values.count
-
-    def _lowered(self, space: Space) -> None:
-        """Say which declared maximum no call is drawn with."""
-        variables = space.variables()
-        for uses in edges.Asked(space.contract).uses.values():
-            leaf, d, ask = uses[0]
-            bounds = variables.get(space.grants.of(leaf, d))
-            if bounds is not None and ask.maximum is not None and bounds[2] < ask.maximum and not ask.root:
-                words = f"{leaf.name(d)} was drawn up to {bounds[2]}, not {ask.maximum}"
-                self.notes.append(f"{words}: larger calls take too much memory, or more than two seconds")
 
     def _shrink(self, space: Space, faults: Iterable[FaultError]) -> None:
         """Make the calls of faults smaller; hypothesis leaves some that it came upon while it shrank another."""
@@ -216,7 +207,8 @@ def space_of(subject: Subject) -> Space:
     domains = contents.domains(ctx.build(), subject.contract, fresh(examples), ctx.case.value_ranges)
     subject.time_example()
     cost = Cost(subject.program, subject.granted, subject.contract.leaves, subject.seconds)
-    return strategies.Space(example, subject.contract, subject.granted, domains, cost.affords)
+    subject.scarce = cost.scarce
+    return strategies.Space(example, subject.contract, subject.granted, domains, cost.affords, cost.affords_many)
 
 
 def _plainly(space: Space, shapes: Mapping[int, tuple[int, ...]]) -> Drawn:

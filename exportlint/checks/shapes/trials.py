@@ -111,6 +111,10 @@ class FaultError(Exception):
         )
 
 
+def _enlarge(largest: dict[str, int], sizes: Mapping[str, int]) -> None:
+    largest.update({source: size for source, size in sizes.items() if size > largest.get(source, -1)})
+
+
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.logical_not() if tensor.dtype == torch.bool else -tensor
 
@@ -171,6 +175,9 @@ class Subject:
         ran: Calls that were compared.
         refused: Calls that the eager model refused.
         seconds: CPU time that one call of the eager model with the example takes.
+        scarce: What keeps larger calls from being tried: ``memory``, or ``time``.
+        largest: The largest size of each dimension that was compared, by torch's words for it.
+        too_large: The same of calls that the eager model refused.
         undefined: The first call, in words, in which the program had numbers where the eager model had none.
         journal: Told each call before it runs.
     """
@@ -186,6 +193,9 @@ class Subject:
     ran: int = 0
     refused: int = 0
     seconds: float = 0.0
+    scarce: str = "time"
+    largest: dict[str, int] = field(default_factory=dict)
+    too_large: dict[str, int] = field(default_factory=dict)
     undefined: str = ""
     journal: Journal = field(default_factory=Journal)
 
@@ -240,8 +250,10 @@ class Subject:
             expected = self.eager(trial.inputs)
         except Exception as error:
             self.refused += 1
+            _enlarge(self.too_large, trial.sizes)
             raise RefusedError from error
         self.ran += 1
+        _enlarge(self.largest, trial.sizes)
         self._note(trial, "program")
         fault = self._fault(trial, expected)
         if fault is not None and fault.key not in self.known:
