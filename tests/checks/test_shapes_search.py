@@ -191,9 +191,28 @@ def config(self, x):
 
 def test_branches_that_were_never_taken_are_listed():
     found = check(config, dynamic_shapes={"x": {0: Dim("n", min=2)}})
-    (note,) = [n for n in found.notes if n.startswith("branches that were taken one way only: ")]
+    (note,) = [n for n in found.notes if n.startswith("branches that were taken one way only ")]
+    assert 12 <= int(re.search(r"only in (\d+) calls: ", note)[1]) <= 200
     assert f"{HERE.name}:{marked(HERE, 'training')} (always entered)" in note
     assert f"{HERE.name}:{marked(HERE, 'rows')} (always entered)" in note
+
+
+def by_rows(self, x):
+    if torch.compiler.is_exporting() or x.shape[0] > 3:  # at: by rows
+        return x * 2
+    return x + x
+
+
+def by_many_rows(self, x):
+    if torch.compiler.is_exporting() or x.shape[0] < 50:  # at: by many rows
+        return x * 2
+    return x + x
+
+
+@pytest.mark.parametrize("forward", [by_rows, by_many_rows])
+def test_a_branch_that_calls_of_other_sizes_take_is_not_listed(forward):
+    found = check(forward, dynamic_shapes={"x": {0: Dim("n", max=500)}})
+    assert (found.outcome, [n for n in found.notes if "one way only" in n]) == ("passed", [])
 
 
 def scaled(self, x, scale=2.0, mask=None):

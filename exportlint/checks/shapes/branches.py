@@ -7,13 +7,14 @@ found in the source by its position; where Python keeps none (3.10) by its line,
 from __future__ import annotations
 
 import ast
+import contextlib
 import dis
 import functools
 import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exportlint import places
 from exportlint.places import Place
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     Position = tuple[int, int, int, int]  # first and last line, first column and the one behind the last
+
+T = TypeVar("T")
 
 MOST_CHARACTERS = 40  # of a condition that is quoted
 # Instructions between what computes a condition and the jump.
@@ -88,29 +91,45 @@ class Branches:
 
     Attributes:
         taken: By the branch: whether it was true, and whether it was false.
+        calls: How many calls were watched.
     """
 
     taken: dict[Branch, set[bool]] = field(default_factory=dict)
+    calls: int = 0
     _seen: set[CodeType] = field(default_factory=set)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every condition that calls came to went both ways."""
+        return all(len(ways) == 2 for ways in self.taken.values())
 
     def watch(self, function: Callable[[], Any]) -> None:
         """Call a function and note which way each condition goes; what it raises is ignored.
 
         From Python 3.12 on code tells its opcodes from the second call on that asks for them, so it is called again.
         """
+        self.calls += 1
         for _ in range(CALLS):
             before = len(self._seen)
-            self._trace(function)
+            with contextlib.suppress(Exception):
+                self._traced(function)
             if len(self._seen) == before:
                 return
 
-    def _trace(self, function: Callable[[], Any]) -> None:
+    def once(self, function: Callable[[], T]) -> T:
+        """Call a function once, note which way each condition goes, and return its result.
+
+        Raises:
+            Exception: What the function raises.
+        """
+        self.calls += 1
+        return self._traced(function)
+
+    def _traced(self, function: Callable[[], T]) -> T:
         previous = sys.gettrace()
         sys.settrace(self._on_call)
         try:
-            function()
-        except Exception:
-            return
+            return function()
         finally:
             sys.settrace(previous)
 

@@ -18,7 +18,7 @@ from exportlint.checks.context import fresh
 from exportlint.checks.shapes import reach
 from exportlint.checks.shapes.guardless import Guardless
 from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial
-from exportlint.checks.shapes.values import Values, others
+from exportlint.checks.shapes.values import Values, one_way, others
 from exportlint.shapes import contents, edges, strategies
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.cost import Cost
@@ -73,6 +73,7 @@ class Search:
             self.notes.append(f"not tried without guards: {guardless.untried}")
 
     def _try_all(self, space: Space) -> None:
+        self.subject.watch_examples()
         self._sides(space)
         self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))
         self._all(Trial.of(drawn) for drawn in space.layouts())
@@ -80,6 +81,7 @@ class Search:
         tried = self._values(space)
         self._shrink(space, self.subject.faults.values())
         self._draw(space, self.examples - self.examples // 2 - tried)
+        self.notes += one_way(self.subject.branches)
         self.notes += reach.notes(self.subject, space, late=self._late())
 
     def _late(self) -> bool:
@@ -124,7 +126,6 @@ class Search:
         """Other values, until each branch was taken both ways; how many calls that took."""
         values = Values(self.subject, space, max(2, self.examples // 4))
         self._all(values.trials())
-        self.notes += values.notes()
         return values.count
 
     def _shrink(self, space: Space, faults: Iterable[FaultError]) -> None:

@@ -13,10 +13,12 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import call, fresh, mutates, unchanged
+from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import values_part
 from exportlint.parity.compare import compare
 from exportlint.shapes import narrowing, terms
+from exportlint.shapes.contract import same_structure
 from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.strategies import sizes_of
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
+MOST_WATCHED = 200  # calls whose branches are noted, as long as one went one way only
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
 
 
@@ -180,6 +183,7 @@ class Subject:
         too_large: The same of calls that the eager model refused.
         undefined: The first call, in words, in which the program had numbers where the eager model had none.
         journal: Told each call before it runs.
+        branches: The conditions of the user's source, with the ways that they went in eager calls inside the contract.
     """
 
     ctx: Context
@@ -198,6 +202,7 @@ class Subject:
     too_large: dict[str, int] = field(default_factory=dict)
     undefined: str = ""
     journal: Journal = field(default_factory=Journal)
+    branches: Branches = field(default_factory=Branches)
 
     def __post_init__(self) -> None:
         self.model = self.ctx.build()
@@ -247,7 +252,7 @@ class Subject:
         """
         self._note(trial, "eager model")
         try:
-            expected = self.eager(trial.inputs)
+            expected = self._watched(trial.inputs)
         except Exception as error:
             self.refused += 1
             _enlarge(self.too_large, trial.sizes)
@@ -259,6 +264,18 @@ class Subject:
         if fault is not None and fault.key not in self.known:
             self.faults[fault.key] = fault
             raise fault
+
+    def watch_examples(self) -> None:
+        """Note the branches of the calls that the case gives."""
+        for inputs in (self.example, *self.ctx.further_examples()):
+            if same_structure(inputs, self.example):
+                self.branches.watch(functools.partial(self.eager, inputs))
+
+    def _watched(self, inputs: Inputs) -> Any:
+        """The eager model's result; branches are noted for as long as one is open."""
+        if self.branches.settled or self.branches.calls >= MOST_WATCHED:
+            return self.eager(inputs)
+        return self.branches.once(lambda: self.eager(inputs))
 
     def probe(self, trial: Trial) -> None:
         """Call both where the program may refuse: outside of the contract it must, or answer as the eager model does.

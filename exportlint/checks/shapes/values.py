@@ -11,7 +11,6 @@ from torch.utils import _pytree as pytree
 
 from exportlint import places
 from exportlint.checks.context import fresh
-from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.trials import Trial
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
 from exportlint.shapes.contract import same_structure
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.case import Inputs
+    from exportlint.checks.shapes.branches import Branches
     from exportlint.checks.shapes.trials import Subject
     from exportlint.shapes.strategies import Drawn, Space
 
@@ -42,33 +42,14 @@ class Values:
 
     def __init__(self, subject: Subject, space: Space, most: int) -> None:
         self._subject, self._space, self._most = subject, space, most
-        self._branches = Branches()
         self.count = 0
 
     def trials(self) -> Iterator[Trial]:
         """The calls: masks of one kind, opposite signs, then contents of each kind; fewer where no branch is open."""
-        subject = self._subject
-        self._watch(subject.example)
-        for inputs in subject.ctx.further_examples():
-            if same_structure(inputs, subject.example):
-                self._watch(inputs)
-        for trial in itertools.islice(self._masks(), 2 * self._most):
-            self._watch(trial.inputs)
-            yield trial
+        yield from itertools.islice(self._masks(), 2 * self._most)
         for trial in itertools.islice(self._candidates(), self._most):
             self.count += 1
-            self._watch(trial.inputs)
             yield trial
-
-    def notes(self) -> list[str]:
-        """The branches that were never taken one way."""
-        found = [f"{places.display_path(place.file)}:{place.line} ({way})" for place, way in self._branches.one_way()]
-        if not found:
-            return []
-        return [f"branches that were taken one way only: {listed(found, MOST_LISTED)}"]
-
-    def _watch(self, inputs: Inputs) -> None:
-        self._branches.watch(lambda: self._subject.eager(inputs))
 
     def _masks(self) -> Iterator[Trial]:
         if self._has_masks():
@@ -80,11 +61,11 @@ class Values:
             if opposite is not None:
                 yield self._subject.given(opposite, "of opposite sign")
         for kind in ("zeros", "large", "small", "negative", "duplicates", "smallest", "largest"):
-            if not self._branches.one_way():
+            if self._subject.branches.settled:
                 return
             yield Trial.of(self._all_of(kind))
         for seed in range(1, self._most):
-            if not self._branches.one_way():
+            if self._subject.branches.settled:
                 return
             yield Trial.of(self._all_of("random", seed))
 
@@ -112,6 +93,14 @@ class Values:
             return (kind, seed, layouts[0]) if kind in kinds else plain(seed, kinds, layouts)
 
         return self._space.call(shapes, choose)
+
+
+def one_way(branches: Branches) -> list[str]:
+    """A note on the branches that were never taken one way; none where there are none."""
+    found = [f"{places.display_path(place.file)}:{place.line} ({way})" for place, way in branches.one_way()]
+    if not found:
+        return []
+    return [f"branches that were taken one way only in {branches.calls} calls: {listed(found, MOST_LISTED)}"]
 
 
 def others(subject: Subject) -> Iterator[Trial]:
