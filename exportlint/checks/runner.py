@@ -24,7 +24,7 @@ from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.device import saved as device_saved
 from exportlint.checks.isolation import fork, inline
-from exportlint.checks.isolation.client import WorkerServer
+from exportlint.checks.isolation.client import WorkerServer, environment
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.prediction import Predictor
 from exportlint.checks.prepared import Prepared
@@ -460,6 +460,7 @@ class Runner:
                 stderr=output,
                 cwd=workdir,
                 start_new_session=True,
+                env=environment(),
             )
             with self._lock:
                 self._processes.add(process)

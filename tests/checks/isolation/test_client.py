@@ -159,3 +159,23 @@ def test_the_server_prints_nothing_when_its_owner_leaves_while_it_starts(capfd):
     wait_until(lambda: gone(pid), 10, "the server outlives its owner's interest")
     server.close()
     assert capfd.readouterr() == ("", "")
+
+
+def of_the_process(server: WorkerServer) -> dict[str, str]:
+    return psutil.Process(pid_of(server)).environ()
+
+
+def test_threads_that_wait_for_work_do_not_spin_and_jobs_are_told_nothing_of_it(own, monkeypatch):
+    for name in client.WAITING:
+        monkeypatch.delenv(name, raising=False)
+    said: list = []
+    assert run(own, "tells_surroundings", said).how == "done"
+    assert "OMP_WAIT_POLICY" not in said[0]["environment"]
+    assert of_the_process(own)["OMP_WAIT_POLICY"] == "passive"
+
+
+def test_how_threads_wait_is_the_users_choice(own, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "17")
+    own.start()
+    assert of_the_process(own)["GOMP_SPINCOUNT"] == "17"
+    assert "OMP_WAIT_POLICY" not in of_the_process(own)
