@@ -159,7 +159,12 @@ class TargetError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What the run was made with."""
+    """What the run was made with.
+
+    Attributes:
+        isolation: Where checks were to run, and what else there is to say of how they ran.
+        shard: Which part of all cases the run is about, as ``2/3``; empty for all of them.
+    """
 
     exportlint: str
     python: str
@@ -170,6 +175,7 @@ class Environment:
     devices: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     examples: int = 0
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from exportlint.findings import (
@@ -65,10 +67,11 @@ findings = st.builds(
     source=words,
     rewrite=words,
     evidence=words,
+    verdict=st.sampled_from([None, "confirmed", "refuted", "missed", "not_exercised"]),
 )
 checks = st.builds(
     CheckResult,
-    name=st.sampled_from(["capture", "shapes"]) | texts,
+    name=st.sampled_from(["capture", "shapes", "lint"]) | texts,
     outcome=st.sampled_from(OUTCOMES),
     reason=words,
     seconds=seconds,
@@ -171,3 +174,14 @@ def passing() -> Readiness:
     """One case, all of whose checks passed."""
     checks = tuple(CheckResult(name=name, outcome="passed", seconds=0.1) for name in ("capture", "device"))
     return Readiness(environment=ENVIRONMENT, cases=(CaseResult(name="model", target="model.py", checks=checks),))
+
+
+def shared() -> Readiness:
+    """Two cases that one line breaks, which was predicted."""
+    seen = replace(LITERAL, verdict="confirmed")
+    checks = (
+        CheckResult(name="device", outcome="failed", findings=(seen,)),
+        CheckResult(name="lint", outcome="failed", findings=(seen,)),
+    )
+    cases = tuple(CaseResult(name=name, target=f"models/cases.py:{name}", checks=checks) for name in "ab")
+    return Readiness(environment=ENVIRONMENT, cases=cases)

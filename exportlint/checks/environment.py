@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def environment(
-    *, checks: Sequence[str], devices: Sequence[str], examples: int, isolation: str, notes: Iterable[str] = ()
+    *,
+    checks: Sequence[str],
+    devices: Sequence[str],
+    examples: int,
+    isolation: str,
+    notes: Iterable[str] = (),
+    shard: str = "",
 ) -> Environment:
     """The environment of a run that was asked for these.
 
@@ -25,6 +31,7 @@ def environment(
         examples: Calls that hypothesis draws for each case.
         isolation: Where checks were to run.
         notes: What else there is to say of how they ran.
+        shard: Which part of all cases it is about, as ``2/3``.
     """
     try:
         torch = importlib.metadata.version("torch")
@@ -40,4 +47,5 @@ def environment(
         devices=tuple(devices),
         checks=tuple(checks),
         examples=examples,
+        shard=shard,
     )

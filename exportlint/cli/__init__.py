@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TRACEBACK = "EXPORTLINT_TRACEBACK"
 COMMANDS = {
     "report": "exportlint.cli.report",
+    "report merge": "exportlint.cli.report_merge",
+    "report diff": "exportlint.cli.report_diff",
     "check": "exportlint.cli.check",
     "rule": "exportlint.cli.rule",
     "rules": "exportlint.cli.rule",
@@ -82,8 +84,18 @@ class LazyGroup(click.Group):
         """The command of this name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace(" ", "_"))
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word, or of the first two, as ``report merge``."""
+        two = " ".join(args[:2])
+        if two in COMMANDS:
+            return two, self.get_command(ctx, two), args[2:]
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import functools
-import math
 import signal
 import sys
 from pathlib import Path
@@ -12,95 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from exportlint.cli.paths import GivenPath
+from exportlint.cli.report_options import (
+    MOST_SECONDS,
+    Seconds,
+    devices_option,
+    names_option,
+    output_option,
+    readiness_of,
+    shard_option,
+)
 from exportlint.findings import CHECKS, DEVICES, VARIANTS
+from exportlint.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from exportlint.checks.runner import Options
+    from exportlint.findings import Readiness
+    from exportlint.report.gate import FailOn
+    from exportlint.report.sharding import Shard
+    from exportlint.report.unfinished import Unfinished
 
-    from rich.progress import TaskID
-
-    from exportlint.checks.runner import NamedCase, Options, Runner
-    from exportlint.findings import CaseResult, Environment, Readiness, TargetError
-
-
-def names_option(
-    known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None
-) -> Callable[..., tuple[str, ...]]:
-    """A click callback for a list of names separated by commas; all of them by default."""
-
-    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-        if value is None:
-            return known if default is None else default
-        names = [name.strip() for name in value.split(",") if name.strip()]
-        for name in names:
-            if name not in known:
-                raise click.BadParameter(f"{name!r} is no {what}; known: {', '.join(known)}", ctx, param)
-        if not names:
-            raise click.BadParameter(f"names no {what}; known: {', '.join(known)}", ctx, param)
-        return tuple(name for name in known if name in names)
-
-    return parse
-
-
-def devices_option(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """A click callback for names of devices separated by commas."""
-    from exportlint.checks import device_names
-
-    try:
-        return device_names.select(
-            [name.strip() for name in ("second" if value is None else value).split(",") if name.strip()]
-        )
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from error
-
-
-class Seconds(click.FloatRange):
-    """A range of seconds; NaN, which compares with nothing, lies outside."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, where it lies in the range."""
-        seconds: float = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail(f"{seconds} is not in the range {self._describe_range()}.", param, ctx)
-        return seconds
-
-
-def output_file(name: str, suffixes: Collection[str]) -> Path:
-    """The path of a file that will be written, looked at before anything else is done.
-
-    Raises:
-        ValueError: When nothing can be written there, or its suffix is none of these.
-    """
-    if not name:
-        raise ValueError("an empty path names no file")
-    path = Path(name)
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{name}: the suffix must be one of {', '.join(suffixes)}")
-    if not path.resolve().parent.is_dir():
-        raise ValueError(f"{name}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ValueError(f"{name} is a folder")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{name} is no regular file")
-    return path
-
-
-def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
-    from exportlint.report import FORMATS
-
-    try:
-        return tuple(output_file(name, FORMATS) for name in value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from error
-
-
-MOST_SECONDS = 1e7
+CACHE = Path(".exportlint_cache")
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option(
-    "--output", "-o", multiple=True, callback=_output, metavar="FILE",
+    "--output", "-o", multiple=True, callback=output_option, metavar="FILE",
     help="Write the report here; the suffix (.json, .md, .html) is the format. May be repeated.",
 )  # fmt: skip
 @click.option(
@@ -129,8 +64,33 @@ MOST_SECONDS = 1e7
     "--variants", callback=names_option(VARIANTS, "variant", ()), metavar="NAMES",
     help=f"Check each case in these variants too, separated by commas: {', '.join(VARIANTS)}.",
 )  # fmt: skip
+@click.option(
+    "--shard", callback=shard_option, metavar="I/N",
+    help="Check the I-th of N parts of the cases; `exportlint report merge` puts the JSON files together.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on with the same run where it was stopped.")
+@click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier runs found out.")
+@click.option(
+    "--cache-dir", type=GivenPath(), default=CACHE, show_default=True, metavar="FOLDER", help="Where that is kept."
+)
+@click.option(
+    "--baseline", type=GivenPath(), metavar="FILE", help="An earlier run, in JSON: what got worse since is told."
+)
+@click.option(
+    "--fail-on", type=click.Choice(["regression", "error", "warning", "none"]),
+    help="What makes the exit status 1.  [default: regression with a baseline, else warning]",
+)  # fmt: skip
+@click.option("--fail-unchecked", is_flag=True, help="Let a check that did not run make the exit status 1, too.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
-def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **options: Any) -> None:
+def report(
+    targets: tuple[str, ...],
+    output: tuple[Path, ...],
+    baseline: Path | None,
+    fail_on: FailOn | None,
+    fail_unchecked: bool,
+    verbose: bool,
+    **given: Any,
+) -> None:
     """Check the model cases of TARGETs and report whether they can be exported and run elsewhere.
 
     A TARGET is file.py, file.py:name, package.module, package.module:name, a folder, or a model of a library: hf:TYPE,
@@ -140,165 +100,98 @@ def report(targets: tuple[str, ...], output: tuple[Path, ...], verbose: bool, **
     """
     from rich.console import Console
 
-    from exportlint.checks.runner import Options
+    from exportlint.report import terminal
+    from exportlint.report.comparing import compare
+    from exportlint.report.gate import status
 
-    if options["isolation"] in ("fork", "none"):
-        options["jobs"] = 1  # neither is safe from several threads
+    if fail_on == "regression" and baseline is None:
+        raise click.UsageError("--fail-on regression needs --baseline, the run before")
+    earlier = None if baseline is None else readiness_of(baseline)
     for name in ("SIGTERM", "SIGHUP"):  # as for Ctrl-C: children and temporary files go
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
+    readiness, interrupted, unfinished = _run(targets, given)
+    failures = write_all(readiness, output)
+    if unfinished is not None and not interrupted and not failures:
+        unfinished.finish()
+    console = Console()
+    terminal.render(readiness, console, verbose=verbose)
+    comparison = None if earlier is None else compare(earlier, readiness)
+    if comparison is not None:
+        terminal.render_comparison(comparison, console)
+    tell_written(output, failures)
+    worst = fail_on or ("warning" if comparison is None else "regression")
+    code = status(readiness, worst, comparison, unchecked_fails=fail_unchecked)
+    sys.exit(130 if interrupted else 2 if failures else code)
+
+
+def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bool, Unfinished | None]:
+    """Run the checks.
+
+    Returns:
+        The run, whether it was interrupted, and where its results are kept until the report is written.
+    """
+    from rich.console import Console
+
+    from exportlint.checks.runner import Options
+    from exportlint.checks.verdicts import Verdicts
+    from exportlint.cli import report_session
+
     errors = Console(stderr=True)
-    readiness, interrupted = _run(targets, Options(**options), errors)
-    from exportlint.report import terminal, write
+    shard, resume, cache, without = (given.pop(key) for key in ("shard", "resume", "cache_dir", "no_cache"))
+    if resume and without:
+        raise click.UsageError("--resume needs what --no-cache does not keep")
+    if given["isolation"] in ("fork", "none"):
+        given["jobs"] = 1  # neither is safe from several threads
+    options = Options(**given)
+    unfinished = None if without else _unfinished(cache, targets, options, shard)
+    before = {} if unfinished is None else unfinished.start(resume=resume)
+    if before and not resume:
+        words = f"this run was stopped earlier, after {counted(len(before), 'case')}: --resume would go on there"
+        errors.print(words, markup=False, highlight=False)
+    session = report_session.Session(errors, shard=shard, unfinished=unfinished, before=before if resume else {})
+    readiness, interrupted = report_session.run(targets, options, session, None if without else Verdicts(cache))
+    if unfinished is not None and unfinished.trouble is not None:
+        errors.print(unfinished.trouble, markup=False, highlight=False)
+    return readiness, interrupted, unfinished
+
+
+def _unfinished(cache: Path, targets: tuple[str, ...], options: Options, shard: Shard | None) -> Unfinished:
+    import dataclasses
+
+    from exportlint.checks.verdicts import surroundings
+    from exportlint.report.unfinished import Unfinished
+
+    asked = dataclasses.asdict(options)
+    del asked["jobs"]  # changes no result
+    asked |= {"targets": targets, "shard": str(shard), "folder": str(Path.cwd()), "surroundings": surroundings()}
+    return Unfinished(cache / "unfinished", asked)
+
+
+def write_all(readiness: Readiness, output: tuple[Path, ...]) -> dict[Path, OSError]:
+    """Write the run to files, before anything is printed, since a reader may go away.
+
+    Returns:
+        What failed, by file.
+    """
+    from exportlint.report import write
 
     failures: dict[Path, OSError] = {}
-    for path in output:  # before anything is printed, since a reader may go away
+    for path in output:
         try:
             write(readiness, path)
         except OSError as error:
             failures[path] = error
-    terminal.render(readiness, Console(), verbose=verbose)
+    return failures
+
+
+def tell_written(output: tuple[Path, ...], failures: dict[Path, OSError]) -> None:
+    """Say which files were written."""
+    from rich.console import Console
+
     for path in output:
         if path in failures:
             words = f"exportlint: {path} cannot be written: {failures[path].strerror or failures[path]}"
-            errors.print(words, markup=False, highlight=False)
+            Console(stderr=True).print(words, markup=False, highlight=False)
         else:
             Console().print(f"wrote {path}", markup=False, highlight=False)
-    sys.exit(130 if interrupted else 2 if failures else readiness.status)
-
-
-def _run(targets: tuple[str, ...], options: Options, console: Any) -> tuple[Readiness, bool]:
-    """Run everything; on Ctrl-C what is not done is reported as not checked."""
-    from exportlint.checks.runner import Runner
-    from exportlint.findings import Readiness, TargetError
-
-    session = Session(console)
-    interrupted = False
-    with Runner(options) as runner, session.progress:
-        try:
-            session.run(runner, targets)
-        except KeyboardInterrupt:
-            interrupted = True
-            runner.close()
-            words = "interrupted before its cases were loaded"
-            session.errors += [TargetError(target=target, message=words) for target in session.unloaded]
-    cases = session.results(options)
-    readiness = Readiness(environment=_environment(runner), cases=cases, errors=tuple(session.errors))
-    return readiness, interrupted
-
-
-class Session:
-    """One run over all targets, with its progress bar."""
-
-    def __init__(self, console: Any) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.errors: list[TargetError] = []
-        self.cases: list[NamedCase] = []
-        self.unloaded: list[str] = []
-        self.done: dict[int, CaseResult] = {}
-
-    def run(self, runner: Runner, targets: tuple[str, ...]) -> None:
-        """List the cases of all targets, then check them."""
-        task = self.progress.add_task("loading", total=None)
-        self.unloaded = list(targets)
-        for target in targets:
-            self.cases += self._list(runner, target)
-            self.unloaded.pop(0)
-        self.progress.update(task, description="checking", total=len(self.cases))
-        if runner.options.jobs == 1:  # in this thread, since Ctrl-C reaches no other
-            for i, case in enumerate(self.cases):
-                self.progress.update(task, description=f"checking {case.name}")
-                self._take(i, functools.partial(runner.check_named, case))
-                self.progress.advance(task)
-        else:
-            self._run_pool(runner, task)
-
-    def _run_pool(self, runner: Runner, task: TaskID) -> None:
-        pool = concurrent.futures.ThreadPoolExecutor(runner.options.jobs)
-        try:
-            futures = {pool.submit(runner.check_named, case): i for i, case in enumerate(self.cases)}
-            for future in concurrent.futures.as_completed(futures):
-                self._take(futures[future], future.result)
-                self.progress.advance(task)
-        except BaseException:
-            runner.close()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-    def _list(self, runner: Runner, target: str) -> Iterator[NamedCase]:
-        from exportlint.checks.isolation.client import ServerError
-        from exportlint.checks.runner import LoadError
-        from exportlint.checks.targets import MissingTargetError, expand
-        from exportlint.findings import TargetError
-
-        try:
-            sources = expand(target)
-        except (MissingTargetError, OSError) as error:
-            self.errors.append(TargetError(target=target, message=str(error)))
-            return
-        for source in sources:
-            try:
-                yield from runner.list_cases(source)
-            except (LoadError, ServerError) as error:
-                self.errors.append(TargetError(target=source, message=str(error)))
-            except Exception as error:  # one target's fault is not the others'
-                self.errors.append(TargetError(target=source, message=_fault(error)))
-
-    def _take(self, index: int, result: Callable[[], CaseResult]) -> None:
-        from exportlint.checks.isolation.client import ServerError
-        from exportlint.checks.runner import LoadError
-        from exportlint.findings import TargetError
-
-        try:
-            self.done[index] = result()
-        except (LoadError, ServerError) as error:
-            self.errors.append(TargetError(target=self.cases[index].label, message=str(error)))
-        except Exception as error:  # one case's fault is not the others'
-            self.errors.append(TargetError(target=self.cases[index].label, message=_fault(error)))
-
-    def results(self, options: Options) -> tuple[CaseResult, ...]:
-        """The results in the order of the cases; those that were not reached are not checked."""
-        failed = {error.target for error in self.errors}
-        return tuple(
-            self.done[i] if i in self.done else _stopped(case, options)
-            for i, case in enumerate(self.cases)
-            if i in self.done or case.label not in failed
-        )
-
-
-def _stopped(case: NamedCase, options: Options) -> CaseResult:
-    """The result of a case that was not reached: none of the checks that were to run is checked."""
-    from exportlint.findings import CaseResult, CheckResult
-
-    names = [name for name in options.checks if name in case.asks]
-    checks = tuple(CheckResult(name=name, outcome="not_checked", reason="interrupted") for name in names)
-    return CaseResult(name=case.name, target=case.label, checks=checks)
-
-
-def _fault(error: Exception) -> str:
-    return f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
-
-
-def _environment(runner: Runner) -> Environment:
-    from exportlint.checks.environment import environment
-
-    options = runner.options
-    return environment(
-        checks=options.checks,
-        devices=options.devices,
-        examples=options.examples,
-        isolation=options.isolation,
-        notes=runner.notes,
-    )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from exportlint.report.overview import environment_rows, overview
-from exportlint.text import clip, counted, one_line
+from exportlint.report.overview import MOST_CASES, environment_rows, overview
+from exportlint.report.score_card import percent
+from exportlint.text import clip, counted, listed, one_line
 
 if TYPE_CHECKING:
     from exportlint.findings import Readiness
@@ -32,7 +33,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken)
-    environment.globals["counted"] = counted
+    environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken, percent=percent)
+    environment.globals.update(counted=counted, listed=listed, MOST_CASES=MOST_CASES)
     source = resources.files(__package__).joinpath("readiness.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from exportlint.findings import SCHEMA_VERSION, Readiness
 from exportlint.text import encodable, map_strings, one_line
+
+if TYPE_CHECKING:
+    from exportlint.report.comparing import Comparison
 
 
 def render(readiness: Readiness) -> str:
@@ -15,7 +18,16 @@ def render(readiness: Readiness) -> str:
 
     Lone surrogates are written as escapes, and times that are no finite number as 0.
     """
-    data = msgspec.json.encode(map_strings(readiness, encodable))
+    return _indented(readiness)
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """What changed between two runs as JSON: the fields of `Comparison`."""
+    return _indented(comparison)
+
+
+def _indented(value: Readiness | Comparison) -> str:
+    data = msgspec.json.encode(map_strings(value, encodable))
     return msgspec.json.format(data, indent=2).decode() + "\n"
 
 

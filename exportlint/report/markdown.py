@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from exportlint.report.overview import environment_rows, overview
-from exportlint.text import clip, counted, one_line
+from exportlint.report.overview import MOST_CASES, environment_rows, overview
+from exportlint.report.score_card import percent
+from exportlint.text import clip, counted, listed, map_strings, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from exportlint.findings import Readiness
+    from exportlint.report.comparing import Comparison
     from exportlint.report.overview import Advice, Cell, Entry, Overview
 
 _MARKS = {"good": "✅ ", "bad": "❌ ", "warn": "⚠️ ", "mute": ""}
+BAR = r"\|"  # how a table takes one, in code too
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$])")
 _LIST_MARK = re.compile(r"^(\d*)([-+=.)])")
 
@@ -23,6 +26,25 @@ def render(readiness: Readiness) -> str:
     """The run as GitHub-flavoured Markdown."""
     view = overview(readiness)
     return "\n".join(_lines(view)).rstrip("\n") + "\n"
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """What changed between two runs as GitHub-flavoured Markdown, for a comment on a pull request."""
+    shown = map_strings(comparison, visible)
+    mark = _MARKS["bad" if shown.regressions else "good"]
+    lines = ["# Export readiness: what changed", "", f"{mark}{escape(shown.summary)}", ""]
+    for title, changes in shown.changes:
+        if changes:
+            rows = [
+                f"| {escape(c.case)} | {escape(c.target)} | {escape(c.check)} | {escape(c.words)} |" for c in changes
+            ]
+            lines += [f"## {title}", "", "| case | target | check | |", "|---|---|---|---|", *rows, ""]
+    for title, cases in shown.cases:
+        if cases:
+            lines += [f"## {title}", "", *(f"* {escape(case)}" for case in cases), ""]
+    if shown.surroundings:
+        lines += ["## Surroundings", "", *(f"* {escape(line)}" for line in shown.surroundings), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def escape(text: str) -> str:
@@ -61,6 +83,7 @@ def _lines(view: Overview) -> Iterator[str]:
         yield from ("## Targets that could not be loaded", "")
         yield from (f"* {code(error.target)}: {escape(error.message)}" for error in view.errors)
         yield ""
+    yield from _causes(view)
     if view.problems:
         yield from ("## Findings", "")
         for entry in view.problems:
@@ -69,6 +92,7 @@ def _lines(view: Overview) -> Iterator[str]:
         yield from ("## Notes", "")
         for advice in view.advice:
             yield from _advice(advice)
+    yield from _scores(view)
     yield from ("## Environment", "", "| | |", "|---|---|")
     yield from (f"| {escape(label)} | {escape(value)} |" for label, value in environment_rows(view.environment))
 
@@ -103,6 +127,27 @@ def _reasons(view: Overview) -> Iterator[str]:
             lines += [f"  * {escape(note)}" for note in cell.told]
     if lines:
         yield from ("## Reasons", "", *lines, "")
+
+
+def _causes(view: Overview) -> Iterator[str]:
+    if not view.causes:
+        return
+    yield from ("## Root causes", "", "| line | rule | cases | |", "|---|---|---|---|")
+    for cause in view.causes:
+        titles, names = escape(", ".join(cause.titles)), escape(listed(cause.cases, MOST_CASES))
+        yield f"| {code(cause.place).replace('|', BAR)} | {titles} | {len(cause.cases)} | {names} |"
+    yield ""
+
+
+def _scores(view: Overview) -> Iterator[str]:
+    if not view.scores:
+        return
+    yield from ("## The linter beside the checks", "", "Lines, each counted once.", "")
+    yield from ("| rule | confirmed | refuted | missed | not exercised | precision | recall |", "|---|" + "---:|" * 6)
+    for s in view.scores:
+        counts = f"{s.confirmed} | {s.refuted} | {s.missed} | {s.not_exercised}"
+        yield f"| {escape(s.rule)} | {counts} | {percent(s.precision)} | {percent(s.recall)} |"
+    yield ""
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from exportlint.findings import RED, SEVERITIES
 from exportlint.joining import NAME as LINT
 from exportlint.joining import same_place
+from exportlint.report.causes import causes
+from exportlint.report.score_card import score_card
 from exportlint.rules import catalogue
 from exportlint.text import clip, counted, map_strings, one_line, short_path, visible
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from exportlint.findings import CaseResult, CheckResult, Environment, Finding, Outcome, Readiness, TargetError
+    from exportlint.report.causes import Cause
+    from exportlint.report.score_card import Score
 
 Tone = Literal["good", "bad", "warn", "mute"]
 
@@ -35,6 +39,7 @@ _VERDICTS = {
 SHORT_REASON = 24  # characters
 # Checks whose notes say how far they reached: a pass with sizes that were left out is not a plain one.
 REACH = frozenset({"shapes"})
+MOST_CASES = 8  # that are named of those that one line breaks
 MOST_NOTES, MOST_OF_NOTE = 3, 240  # of one that is not red: how many notes are shown, and how long each
 _WORST_FIRST: tuple[Outcome, ...] = ("crashed", "timed_out", "errored", "failed")
 
@@ -132,6 +137,8 @@ class Overview:
         rows: The cases, worst first.
         problems: Findings of severity error and warning, worst first; expected ones last.
         advice: Findings of severity info, by rule.
+        causes: The lines that several cases break at, those that block most cases first.
+        scores: How well the linter foretold it, by rule.
         errors: Targets that could not be loaded.
         summary: The run in one line.
         tone: How to colour the summary.
@@ -142,6 +149,8 @@ class Overview:
     rows: tuple[Row, ...]
     problems: tuple[Entry, ...]
     advice: tuple[Advice, ...]
+    causes: tuple[Cause, ...]
+    scores: tuple[Score, ...]
     errors: tuple[TargetError, ...]
     summary: str
     tone: Tone
@@ -159,6 +168,8 @@ def overview(readiness: Readiness) -> Overview:
         rows=tuple(_row(case, checks) for case in sorted(readiness.cases, key=_case_rank)),
         problems=tuple(problems),
         advice=tuple(_advice(entry for entry in entries if not entry.finding.counts)),
+        causes=causes(problems),
+        scores=score_card(readiness),
         errors=readiness.errors,
         summary=_summary(readiness, problems, len(entries) - len(problems)),
         tone="bad" if readiness.status else "good" if _all_passed(readiness) else "warn",
@@ -177,6 +188,7 @@ def environment_rows(environment: Environment) -> list[tuple[str, str]]:
         ("devices", ", ".join(environment.devices)),
         ("checks", ", ".join(environment.checks)),
         ("examples for each shape check", str(environment.examples) if environment.examples else ""),
+        ("part of all cases", environment.shard),
     ]
     return [(label, one_line(value, 500)) for label, value in rows if value.strip()]
 
@@ -349,4 +361,6 @@ def _summary(readiness: Readiness, problems: list[Entry], notes: int) -> str:
     ]
     found = [counted(number, noun) for number, noun in (*counts, (notes, "note")) if number]
     line += f"; {', '.join(found)}" if found else ""
+    kept = sum(check.cached for check in checks)
+    line += f"; {counted(kept, 'verdict')} kept from an earlier run" if kept else ""
     return line + (f"; {counted(len(readiness.errors), 'target')} could not be loaded" if readiness.errors else "")

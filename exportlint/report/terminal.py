@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from exportlint.report.overview import environment_rows, overview
-from exportlint.text import clip, counted, one_line
+from exportlint.report.score_card import percent
+from exportlint.text import clip, counted, map_strings, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exportlint.findings import Readiness
+    from exportlint.report.comparing import Comparison
     from exportlint.report.overview import Advice, Cell, Entry, Overview, Row, Tone
 
 TONES = {"good": "green", "bad": "bold red", "warn": "yellow", "mute": "dim"}
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 EVIDENCE_LINES = 3
+CAUSES = 10
 PLACES = 4
 # Characters that a case and a check need in the table.
 CASE, COLUMN, SHORT_COLUMN = 24, 13, 8
@@ -50,6 +53,7 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
     for error in view.errors:
         head = Text.assemble(("could not be loaded  ", "bold red"), one_line(error.target, 400))
         _block(console, head, [Text(one_line(error.message))])
+    _causes(view, console, verbose=verbose)
     for entry in view.problems:
         _block(console, _headline(entry), _body(entry, verbose=verbose))
     for advice in view.advice:
@@ -57,6 +61,7 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
         head.append(f"  {counted(len(advice.entries), 'place')}")
         _block(console, head, _advice(advice, verbose=verbose))
     if verbose:
+        _scores(view, console)
         rows = environment_rows(view.environment)
         _block(console, Text("environment", "bold"), [Text(f"{label}: {value}") for label, value in rows])
     _print(console, Text(view.summary, TONES[view.tone]))
@@ -72,6 +77,27 @@ def render_table(readiness: Readiness, console: Console) -> None:
     view = overview(readiness)
     _cases(view, console, verbose=False)
     _print(console, Text(view.summary, TONES[view.tone]))
+
+
+def render_comparison(comparison: Comparison, console: Console) -> None:
+    """Print what changed between two runs.
+
+    Args:
+        comparison: What changed.
+        console: Where to print; it decides about colours and width.
+    """
+    shown = map_strings(comparison, visible)
+    for (title, changes), tone in zip(shown.changes, ("bad", "good", "warn"), strict=True):
+        if changes:
+            lines = [Text.assemble((one_line(c.case, 200), "bold"), f"  {c.check}  ", c.words) for c in changes]
+            _block(console, Text(title, TONES[tone]), lines)
+    for title, cases in shown.cases:
+        if cases:
+            _block(console, Text(title), [Text(one_line(case, 400)) for case in cases])
+    if shown.surroundings:
+        _block(console, Text("surroundings"), [Text(line, "dim") for line in shown.surroundings])
+    tone = "bad" if shown.regressions else "good"
+    _print(console, Text(f"since the run before: {shown.summary}", TONES[tone]))
 
 
 def _cases(view: Overview, console: Console, *, verbose: bool) -> None:
@@ -139,6 +165,27 @@ def _reasons(view: Overview, console: Console, *, verbose: bool) -> None:
             head = Text.assemble((row.name, "bold"), f"  {', '.join(checks)}  ", (word, TONES[tone]))
             body = [Text(reason)] * bool(reason) + [Text(one_line(note), "dim") for note in notes]
             _block(console, head, body)
+
+
+def _causes(view: Overview, console: Console, *, verbose: bool) -> None:
+    shown = view.causes if verbose else view.causes[:CAUSES]
+    lines = [
+        Text.assemble((counted(len(c.cases), "case"), "bold red"), f"  {one_line(c.place)}  {', '.join(c.titles)}")
+        for c in shown
+    ]
+    if len(shown) < len(view.causes):
+        lines.append(Text(f"and {counted(len(view.causes) - len(shown), 'more line')}", "dim"))
+    if lines:
+        _block(console, Text("root causes", "bold"), lines)
+
+
+def _scores(view: Overview, console: Console) -> None:
+    lines = []
+    for s in view.scores:
+        counts = f"{s.confirmed} confirmed, {s.refuted} refuted, {s.missed} missed, {s.not_exercised} not exercised"
+        lines.append(Text(f"{s.rule}: {counts}; precision {percent(s.precision)}, recall {percent(s.recall)}"))
+    if lines:
+        _block(console, Text("the linter beside the checks, in lines", "bold"), lines)
 
 
 def _headline(entry: Entry) -> Text:

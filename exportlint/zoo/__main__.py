@@ -10,7 +10,7 @@ import click
 
 from exportlint import zoo
 from exportlint.cli.paths import GivenPath
-from exportlint.cli.report import MOST_SECONDS, Seconds, devices_option, names_option, output_file
+from exportlint.cli.report_options import MOST_SECONDS, Seconds, devices_option, names_option, output_file
 from exportlint.findings import CHECKS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from commands import gone, wait_until
 from rich.console import Console
 
 from exportlint.checks.runner import NamedCase, Options
-from exportlint.cli.report import Session
+from exportlint.cli.report_session import Session
 from exportlint.findings import CHECKS
 
 if TYPE_CHECKING:

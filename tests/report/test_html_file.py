@@ -5,7 +5,7 @@ import re
 from html.parser import HTMLParser
 
 from hypothesis import HealthCheck, given, settings
-from readiness_samples import passing, readinesses, sample
+from readiness_samples import passing, readinesses, sample, shared
 
 from exportlint.report.html_file import render, unbroken
 
@@ -37,7 +37,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-SAMPLE_TAGS = set(Page(render(sample())).tags) | {("td", ("class",))}
+SAMPLE_TAGS = set(Page(render(sample())).tags) | set(Page(render(shared())).tags) | {("td", ("class",))}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,6 +55,13 @@ def test_nothing_is_loaded_from_elsewhere():
     text = render(sample())
     assert not re.search(r"\bsrc=|\bhref=|url\(|@import|<script|<link", text)
     assert "default-src 'none'" in text
+
+
+def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():
+    text = Page(render(shared())).text
+    assert "Root causes line rule cases models/mask.py:7" in text
+    assert "EXP201 device-literal 2 a, b" in text
+    assert "EXP201 1 0 0 0 100 % 100 %" in text
 
 
 def test_everything_is_shown_worst_first():

@@ -5,9 +5,10 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
-from readiness_samples import passing, readinesses, sample
+from readiness_samples import passing, readinesses, sample, shared
 
-from exportlint.report.markdown import block, code, escape, render
+from exportlint.report.comparing import compare
+from exportlint.report.markdown import block, code, escape, render, render_comparison
 from exportlint.report.overview import environment_rows, overview
 
 OWN_HTML = {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
@@ -34,10 +35,24 @@ def test_no_string_of_a_model_becomes_markup(readiness):
     assert {token.type[:-5] for token in seen if token.type.endswith("_open")} <= OWN_TOKENS
     assert {token.tag for token in seen if token.type == "heading_open"} <= {"h1", "h2", "h3"}
     assert sum(token.tag == "h1" for token in seen if token.type == "heading_open") == 1
+    view = overview(readiness)
     columns = 2 + len({check.name for case in readiness.cases for check in case.checks})
-    rows = [2] * len(environment_rows(overview(readiness).environment))
-    rows = [columns] * (len(readiness.cases) + 1) * bool(readiness.cases) + [2] + rows
+    rows = [2] * (1 + len(environment_rows(view.environment)))
+    rows += [columns] * (len(readiness.cases) + 1) * bool(readiness.cases)
+    rows += [4] * (len(view.causes) + 1) * bool(view.causes) + [7] * (len(view.scores) + 1) * bool(view.scores)
     assert sum(token.type in ("td_open", "th_open") for token in seen) == sum(rows)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(readinesses, readinesses)
+def test_no_string_of_a_model_becomes_markup_in_a_comparison(old, new):
+    text = render_comparison(compare(old, new))
+    text.encode("utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", text)
+    seen = list(tokens(text))
+    assert all(token.content == "<!-- -->" for token in seen if token.type.startswith("html_"))
+    assert {token.type[:-5] for token in seen if token.type.endswith("_open")} <= OWN_TOKENS
+    assert sum(token.tag == "h1" for token in seen if token.type == "heading_open") == 1
 
 
 @pytest.mark.parametrize(
@@ -73,6 +88,13 @@ def test_table_and_findings():
     assert "* **decoder**, reload: not checked: the capture failed" in text
     assert "* `nowhere.py`: no such file" in text
     assert text.index("| unlucky") < text.index("| decoder") < text.index("| known") < text.index("| encoder")
+
+
+def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():
+    text = render(shared())
+    assert "| `models/mask.py:7` | EXP201 device-literal | 2 | a, b |" in text
+    assert "| EXP201 | 1 | 0 | 0 | 0 | 100 % | 100 % |" in text
+    assert text.index("## Root causes") < text.index("## Findings") < text.index("## The linter beside the checks")
 
 
 def test_plain_pass_is_short():

@@ -7,12 +7,13 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from readiness_samples import passing, readinesses, sample
+from readiness_samples import passing, readinesses, sample, shared
 from rich.console import Console
 
 from exportlint.findings import CHECKS, CaseResult, CheckResult, Readiness
 from exportlint.report import markdown
-from exportlint.report.terminal import render
+from exportlint.report.comparing import compare
+from exportlint.report.terminal import render, render_comparison
 
 
 def printed(readiness, *, verbose=False, **options):
@@ -50,6 +51,25 @@ def test_findings_can_be_acted_on():
     assert text.index("EXP101") < text.index("EXP201") < text.index("EXP205")
     assert "third line" in text
     assert "fourth line" not in text
+
+
+def test_lines_that_break_several_cases_come_before_the_findings():
+    text = printed(shared(), width=100)
+    assert "root causes\n  2 cases  models/mask.py:7  EXP201 device-literal\n" in text
+    assert "not exercised" not in text
+    assert "EXP201: 1 confirmed, 0 refuted, 0 missed, 0 not exercised; precision 100 %, recall 100 %\n" in printed(
+        shared(), width=100, verbose=True
+    )
+
+
+def test_what_changed_is_printed_worst_first():
+    file = io.StringIO()
+    render_comparison(compare(passing(), sample()), Console(file=file, width=100))
+    text = file.getvalue()
+    assert text.startswith("regressions\n  nowhere.py  load  no such file\n")
+    assert "  decoder  capture  failed: EXP101 at models/decoder.py:21\n" in text
+    assert "cases that are gone\n  model (model.py)\n" in text
+    assert text.endswith("since the run before: 6 regressions, 4 new cases, 1 case gone\n")
 
 
 def test_reasons_are_told_once_and_only_where_no_finding_tells_them():

@@ -1,0 +1,125 @@
+"""Values of options that the report's commands and the zoo's take."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from exportlint.findings import Readiness
+    from exportlint.report.sharding import Shard
+
+MOST_SECONDS = 1e7
+
+
+def names_option(
+    known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None
+) -> Callable[..., tuple[str, ...]]:
+    """A click callback for a list of names separated by commas; all of them by default."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+        if value is None:
+            return known if default is None else default
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is no {what}; known: {', '.join(known)}", ctx, param)
+        if not names:
+            raise click.BadParameter(f"names no {what}; known: {', '.join(known)}", ctx, param)
+        return tuple(name for name in known if name in names)
+
+    return parse
+
+
+def devices_option(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """A click callback for names of devices separated by commas."""
+    from exportlint.checks import device_names
+
+    try:
+        return device_names.select(
+            [name.strip() for name in ("second" if value is None else value).split(",") if name.strip()]
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+class Seconds(click.FloatRange):
+    """A range of seconds; NaN, which compares with nothing, lies outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, where it lies in the range."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{seconds} is not in the range {self._describe_range()}.", param, ctx)
+        return seconds
+
+
+def output_file(name: str, suffixes: Collection[str]) -> Path:
+    """The path of a file that will be written, looked at before anything else is done.
+
+    Raises:
+        ValueError: When nothing can be written there, or its suffix is none of these.
+    """
+    if not name:
+        raise ValueError("an empty path names no file")
+    path = Path(name)
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"{name}: the suffix must be one of {', '.join(suffixes)}")
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"{name}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ValueError(f"{name} is a folder")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} is no regular file")
+    return path
+
+
+def output_option(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
+    """A click callback for files in which a report is written."""
+    from exportlint.report import FORMATS
+
+    try:
+        return tuple(output_file(name, FORMATS) for name in value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def shard_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Shard | None:
+    """A click callback for a part of a run, such as ``2/3``."""
+    from exportlint.report.sharding import Shard
+
+    try:
+        return None if value is None else Shard.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def readiness_of(path: Path) -> Readiness:
+    """The run that a JSON file holds.
+
+    Raises:
+        click.ClickException: When it holds none, in one line; with exit status 2.
+    """
+    from exportlint.report import read
+
+    try:
+        return read(path)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}") from error
+
+
+class Refused(click.ClickException):
+    """What was asked for cannot be done; the message is one line."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print it as all other errors are."""
+        click.echo(f"exportlint: {self.message}", err=True)
