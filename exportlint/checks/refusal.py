@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.shapes import edges
 from exportlint.shapes.contract import declared
 from exportlint.shapes.corrected import corrected
 from exportlint.shapes.misfit import REWRITE, fitted, misfit, nameless
+from exportlint.text import listed
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
     from exportlint.findings import Finding
     from exportlint.shapes.contract import Contract
 
 
+MOST_LISTED = 5
 OF_SPECIFICATIONS = ("EXP603", "EXP003", "EXP301")  # what the words of torch may stand for where they do not fit
 
 
@@ -62,8 +66,40 @@ def what_exports(ctx: Context, contract: Contract) -> tuple[str, ...]:
             return ctx.export(shapes)
 
     ctx.stage("export with other dynamic shapes")
+    larger = _with_larger_example(ctx, contract)
+    if larger is not None:
+        return (larger,)
     found = corrected(ctx.build(), ctx.example(), contract, export, lambda: log.guards)
     if found is None:
         return ()
     lost = [f"no Dim says that {pair} vary together, and with these they need not" for pair in found.lost]
     return (f"dynamic_shapes that export ({'; '.join(found.imports)}): {found.code}", *lost)
+
+
+def _with_larger_example(ctx: Context, contract: Contract) -> str | None:
+    """A note that the export takes the dynamic shapes as they are, once no dynamic size is 0 or 1 in the example."""
+    shapes, names = edges.grown(contract)
+    if not names or ctx.dynamic_shapes is None:
+        return None
+    try:
+        ctx.export(ctx.dynamic_shapes, _reshaped(ctx.example(), contract, shapes))
+    except Exception:  # they are not all that is wrong
+        return None
+    return f"these dynamic_shapes export from an example in which {listed(names, MOST_LISTED)} is 2 or more"
+
+
+def _reshaped(inputs: Inputs, contract: Contract, shapes: edges.Shapes) -> Inputs:
+    """A call with tensors of these shapes, which hold what is there again and again."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    flat, structure = pytree.tree_flatten(inputs)
+    for leaf in contract.tensors:
+        for d, size in enumerate(shapes[leaf.index]):
+            tensor = flat[leaf.index]
+            if tensor.shape[d] == 0 < size:
+                flat[leaf.index] = tensor.new_zeros([*tensor.shape[:d], size, *tensor.shape[d + 1 :]])
+            elif tensor.shape[d] != size:
+                flat[leaf.index] = tensor.index_select(d, torch.arange(size) % tensor.shape[d])
+    remade: Inputs = pytree.tree_unflatten(flat, structure)
+    return remade

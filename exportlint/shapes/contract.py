@@ -198,6 +198,28 @@ def named(model: torch.nn.Module, inputs: Inputs) -> dict[str, Any]:
         return {**{f"args[{i}]": value for i, value in enumerate(inputs[0])}, **inputs[1]}
 
 
+def names_of_leaves(model: torch.nn.Module, inputs: Inputs) -> list[str]:
+    """The user's words for each of the flattened arguments, such as ``options['scale']``."""
+    from torch.utils import _pytree as pytree
+
+    try:
+        parameters = list(inspect.signature(model.forward).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    unnamed = [f"args[{i}]" for i in range(len(plain), len(inputs[0]))]
+
+    def walk(value: Any, words: str) -> Iterator[str]:
+        inner = children(value)
+        for _, child, suffix in inner:
+            yield from walk(child, words + suffix)
+        if not inner:
+            yield from [words] * len(pytree.tree_leaves(value))  # none of an empty container
+
+    pairs = [*zip([*plain, *unnamed], inputs[0], strict=False), *inputs[1].items()]
+    return [words for name, value in pairs for words in walk(value, name)]
+
+
 class _Number:
     """Stands for a number of the arguments: equal numbers are one object to Python."""
 

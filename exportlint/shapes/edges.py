@@ -222,12 +222,41 @@ def _changed(shapes: Shapes, leaf: Leaf, d: int, by: int) -> Shapes:
     return {**shapes, leaf.index: tuple(shape)}
 
 
-def others(contract: Contract, leaf: Leaf, d: int) -> Iterator[Shapes]:
-    """Shapes in which one dimension, and what varies with it, has another size than in the example."""
+def others(contract: Contract, leaf: Leaf, d: int, together: Iterable[tuple[Leaf, int]] = ()) -> Iterator[Shapes]:
+    """Shapes in which one dimension, and what varies with it, has another size than in the example.
+
+    Args:
+        contract: What is asked.
+        leaf: The tensor.
+        d: The dimension.
+        together: Dimensions of the same size that get the same other size.
+    """
     asked = Asked(contract)
-    ask = leaf.asked[d]
-    key = ask.variable or leaf.size(d)
-    start, (low, high) = asked.example(key), asked.bounds(key)
-    for value in dict.fromkeys((start + 1, 2 * start, start - 1)):
-        if max(2, low) <= value and (high is None or value <= high) and value != start:
-            yield asked.shapes({key: value})
+    keys = dict.fromkeys(_key(*dimension) for dimension in ((leaf, d), *together))
+    start, bounds = asked.example(_key(leaf, d)), [asked.bounds(key) for key in keys]
+    for value in dict.fromkeys((start + 1, 2 * start, start - 1, 2)):
+        if (
+            value != start
+            and value >= 2
+            and all(low <= value and (high is None or value <= high) for low, high in bounds)
+        ):
+            yield asked.shapes(dict.fromkeys(keys, value))
+
+
+def _key(leaf: Leaf, d: int) -> str:
+    return leaf.asked[d].variable or leaf.size(d)
+
+
+def grown(contract: Contract) -> tuple[Shapes, list[str]]:
+    """Shapes in which no dynamic dimension has the size of 0 or 1, where the contract allows it, and what is new there.
+
+    The second is such as ``x.shape[0]``.
+    """
+    asked = Asked(contract)
+    values: dict[str, int] = {}
+    for key, uses in asked.uses.items():
+        least = max(-((ask.offset - 2) // ask.scale) for _, _, ask in uses)
+        low, high = asked.bounds(key)
+        if asked.example(key) < least and not asked.of_number(key) and (high is None or least <= high):
+            values[key] = max(least, low)
+    return asked.shapes(values), [leaf.name(d) for key in values for leaf, d, _ in asked.uses[key]]

@@ -51,6 +51,7 @@ ADVICE = re.compile(r" If you're using mark_dynamic.*$")  # torch's, for another
 GUARD = re.compile(r"^(.*satisfy the generated guard) (.*?)\.?$")
 HEADLESS = "the export is refused here: what the program is captured for is narrower than what is asked"
 SMALL = "torch takes a size of 0 or 1 in the example for a constant"
+LARGER = "Export from an example in which the size is 2 or more."
 
 
 def kind_of(guard: Guard) -> Kind:
@@ -126,7 +127,8 @@ def of_refusal(
             rank = (0, guard.place, TELLING.index(kind_of(guard)))
             found.append((rank, finding, frozenset(sources or guard.sources.values())))
         if not meant:
-            found.append(((1,), _unexplained(line, head, outcome, evidence), frozenset(sources or {line})))
+            unexplained = _unexplained(line, sources, head, outcome, evidence)
+            found.append(((1,), unexplained, frozenset(sources or {line})))
     found.sort(key=lambda ranked: ranked[0])
     return joined((finding, sizes) for _, finding, sizes in found)
 
@@ -146,11 +148,11 @@ def _violations(text: str) -> Iterator[tuple[str, str]]:
         yield line, user_words(PATH.sub(r"L\1.size()[\2]", quoted))
 
 
-def _unexplained(line: str, head: Place | None, outcome: Result, evidence: str) -> Finding:
+def _unexplained(line: str, sources: set[str], head: Place | None, outcome: Result, evidence: str) -> Finding:
     """The finding for a violation that no line of the model explains."""
     if re.search(r"0/1 specialized|constant \([01]\)", line):
-        rewrite = "Export from an example in which the size is 2 or more."
-        return blame.finding("EXP301", SMALL, head, outcome=outcome, rewrite=rewrite, evidence=evidence)
+        message = "; ".join(f"{SMALL}: {user_words(source)}" for source in sorted(sources)) or SMALL
+        return blame.finding("EXP301", message, head, outcome=outcome, rewrite=LARGER, evidence=evidence)
     return blame.finding("EXP301", HEADLESS, head, outcome=outcome, evidence=evidence)
 
 

@@ -21,7 +21,8 @@ from exportlint.checks.context import Context, Settings
 from exportlint.checks.shapes import check as shapes
 from exportlint.checks.shapes import search
 from exportlint.checks.shapes.search import OfCase
-from exportlint.shapes import terms
+from exportlint.checks.shapes.trials import Subject
+from exportlint.shapes import narrowing, terms
 from exportlint.torch_hooks.guards import GuardLog
 
 HERE = Path(__file__)
@@ -227,6 +228,82 @@ def test_a_number_or_an_optional_argument_that_changes_is_refused_by_the_program
         dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None, "mask": {0: Dim.AUTO}},
     )
     assert (found.outcome, lines(found)) == ("passed", [])
+
+
+def held(self, x, scale, options, *, flag=True):
+    return x * scale * options["by"][0] if flag else x
+
+
+def test_numbers_that_are_no_tensors_are_said_to_be_held():
+    shapes = {"x": {0: Dim.AUTO}, "scale": None, "options": {"by": [None], "none": []}, "flag": None}
+    args = (X, 3.0, {"by": [2], "none": []})
+    found = check(held, args, kwargs={"flag": True}, dynamic_shapes=shapes)
+    assert (found.outcome, lines(found)) == ("passed", [])
+    assert (
+        "the program holds what is no tensor, and refuses other values: scale = 3.0, options['by'][0] = 2, flag = True"
+        in found.notes
+    )
+    unused = check(lambda self, x, scale: x * 2, (X, 3.0), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
+    assert unused.outcome == "passed"
+
+
+def unguarded(self, x, scale):
+    return x * scale
+
+
+def test_a_number_that_is_answered_wrongly_is_a_finding(monkeypatch):
+    """torch refuses it; a program that does not is made here."""
+    run = Subject.run
+
+    def answers(subject, module, inputs):
+        return run(subject, module, ((inputs[0][0], 3.0), {}))
+
+    monkeypatch.setattr(Subject, "run", answers)
+    found = check(unguarded, (X, 3.0), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
+    (finding,) = [f for f in found.findings if f.counts]
+    assert finding.severity == "error"
+    assert finding.message.endswith("which it should refuse")
+    assert "scale = 4.0 instead of 3.0" in finding.evidence
+
+
+def joins(self, x, y):
+    return torch.cat([x, y], 1)
+
+
+def adds(self, x, y):
+    return x + y
+
+
+@pytest.mark.parametrize("forward", [joins, adds])
+def test_a_batch_of_one_in_the_example_is_no_advice_only(forward):
+    both = {"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}
+    found = check(forward, (X[:1], X[1:2]), dynamic_shapes=both)
+    (finding,) = [f for f in found.findings if f.counts]
+    assert (found.outcome, finding.rule, finding.severity) == ("failed", "EXP301", "warning")
+    assert "x.shape[0] should be dynamic and became the constant 1" in finding.message
+    assert finding.rewrite == narrowing.LARGER
+
+
+@pytest.mark.parametrize("rows", [(X, X[:1]), (X[:1], X)])
+def test_a_size_of_one_that_is_broadcast_is_clean_where_torch_may_choose(rows):
+    found = check(adds, rows, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}})
+    assert (found.outcome, lines(found)) == ("passed", [])
+
+
+@pytest.mark.parametrize("dim", [Dim("b", min=1), Dim.DYNAMIC])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_an_example_that_is_too_small_for_what_is_declared_is_named(dim, rows):
+    found = check(doubled, (X[:rows],), module=capture, dynamic_shapes={"x": {0: dim}})
+    (finding,) = found.findings
+    assert finding.message == "torch takes a size of 0 or 1 in the example for a constant: x.shape[0]"
+    assert finding.rewrite == narrowing.LARGER
+    assert found.notes[0] == "these dynamic_shapes export from an example in which x.shape[0] is 2 or more"
+
+
+def test_a_larger_example_is_not_proposed_where_it_does_not_help():
+    found = check(pins, (X[:1],), module=capture, dynamic_shapes={"x": {0: Dim("b"), 1: Dim("n")}})
+    assert not [n for n in found.notes if "2 or more" in n]
+    assert {f.line for f in found.findings} >= {marked(HERE, "pins")}
 
 
 def strided(self, x):

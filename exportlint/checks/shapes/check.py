@@ -32,13 +32,14 @@ from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
     from exportlint.shapes.contract import Contract
+    from exportlint.shapes.edges import Shapes
     from exportlint.shapes.terms import Term
     from exportlint.torch_hooks.guards import Guard
 
@@ -164,7 +165,7 @@ def _pin(subject: Subject, term: Term) -> Finding:
     message, rewrite = f"{term.name} should be dynamic and became the constant {size}", terms.CHANGES["constant"]
     if not pins and size < 2 and not term.leaf.number:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"
-        rewrite = "Export from an example in which the size is 2 or more."
+        rewrite = narrowing.LARGER
     return blame.finding(
         blame.size_rule(place),
         message,
@@ -182,7 +183,7 @@ def _varies(subject: Subject, term: Term) -> bool:
     if term.ask.variable:  # declared by name, or of other sizes in an example call
         return True
     space = Space(subject.example, subject.contract, subject.granted, {})
-    for shapes in edges.others(subject.contract, term.leaf, term.d):
+    for shapes in (*edges.others(subject.contract, term.leaf, term.d), *_grown_together(subject, term)):
         drawn = space.call(shapes, lambda kinds, layouts: (kinds[0], 0, layouts[0]))
         try:
             subject.eager(drawn.inputs)
@@ -190,6 +191,17 @@ def _varies(subject: Subject, term: Term) -> bool:
             continue
         return True
     return False
+
+
+def _grown_together(subject: Subject, term: Term) -> Iterator[Shapes]:
+    """Shapes in which the dimension grows with all others at its place that are constants of 0 or 1, as in a batch."""
+    small = [
+        (leaf, d)
+        for leaf, d, _ in subject.contract.asked
+        if d == term.d and leaf.shape[d] == term.leaf.shape[d] < 2 and not leaf.number
+    ]
+    if len(small) > 1 and (term.leaf, term.d) in small:
+        yield from edges.others(subject.contract, term.leaf, term.d, small)
 
 
 def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], search: Search) -> CheckResult:

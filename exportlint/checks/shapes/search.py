@@ -18,11 +18,12 @@ from exportlint.checks.context import fresh
 from exportlint.checks.shapes import reach
 from exportlint.checks.shapes.guardless import Guardless
 from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial
-from exportlint.checks.shapes.values import Values, one_way, others
+from exportlint.checks.shapes.values import MOST_LISTED, Values, held, one_way, others
 from exportlint.shapes import contents, edges, strategies
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.cost import Cost
 from exportlint.shapes.shrinking import Shrinker
+from exportlint.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -121,6 +122,21 @@ class Search:
         trials = (Trial.of(_plainly(space, o.shapes), inside=o.asked, words=o.words) for o in found)
         self._all(trials, outside=True)
         self._all(others(self.subject), outside=True)
+        self._scalars()
+
+    def _scalars(self) -> None:
+        """Python numbers that are not dynamic: the program must refuse another one that changes anything."""
+        kept = []
+        for words, trial in held(self.subject):
+            if self._late():
+                break
+            with contextlib.suppress(FaultError):
+                if not self.subject.probe(trial):
+                    kept.append(words)
+        if kept:
+            self.notes.append(
+                f"the program holds what is no tensor, and refuses other values: {listed(kept, MOST_LISTED)}"
+            )
 
     def _values(self, space: Space) -> int:
         """Other values, until each branch was taken both ways; how many calls that took."""

@@ -277,8 +277,10 @@ class Subject:
             return self.eager(inputs)
         return self.branches.once(lambda: self.eager(inputs))
 
-    def probe(self, trial: Trial) -> None:
+    def probe(self, trial: Trial) -> bool:
         """Call both where the program may refuse: outside of the contract it must, or answer as the eager model does.
+
+        Returns whether the program answers.
 
         Raises:
             FaultError: When the program answers something else, and the fault is not a known one.
@@ -287,17 +289,18 @@ class Subject:
         try:
             actual = self.run(self.module, trial.inputs)
         except Exception:
-            return
+            return False
         self._note(trial, "eager model")
         try:
             expected = self.eager(trial.inputs)
         except Exception:
-            return
+            return True
         self.ran += 1
         fault = self._wrong(trial, expected, actual)
         if fault is not None and fault.key not in self.known | self.faults.keys():  # a call inside says more
             self.faults[fault.key] = fault
             raise fault
+        return True
 
     def _note(self, trial: Trial, who: str) -> None:
         self.journal.write(Entry(who, trial.words, trial.code, trial.recipes))

@@ -13,7 +13,7 @@ from exportlint import places
 from exportlint.checks.context import fresh
 from exportlint.checks.shapes.trials import Trial
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
-from exportlint.shapes.contract import same_structure
+from exportlint.shapes.contract import names_of_leaves, same_structure
 from exportlint.shapes.strategies import plain
 from exportlint.text import listed
 
@@ -103,15 +103,21 @@ def one_way(branches: Branches) -> list[str]:
     return [f"branches that were taken one way only in {branches.calls} calls: {listed(found, MOST_LISTED)}"]
 
 
-def others(subject: Subject) -> Iterator[Trial]:
-    """Calls that the program does not hold for: another Python number, an optional argument left out."""
+def held(subject: Subject) -> Iterator[tuple[str, Trial]]:
+    """Of each Python number that is not dynamic its name with its value, and a call with another number."""
     flat, spec = pytree.tree_flatten(subject.example)
     dynamic = {leaf.index for leaf in subject.contract.leaves}
+    words = names_of_leaves(subject.model, subject.example)
     for i, value in enumerate(flat):
         if isinstance(value, (bool, int, float)) and i not in dynamic:
             other = (not value) if isinstance(value, bool) else value + 1
             changed = pytree.tree_unflatten([*flat[:i], other, *flat[i + 1 :]], spec)
-            yield subject.given(changed, f"{other!r} instead of {value!r}", inside=False)
+            name = f"{words[i]} = {value!r}"
+            yield name, subject.given(changed, f"{words[i]} = {other!r} instead of {value!r}", inside=False)
+
+
+def others(subject: Subject) -> Iterator[Trial]:
+    """Calls that the program does not hold for: an optional argument left out, another structure."""
     args, kwargs = subject.example
     for name in _optional(subject.model):
         if name in kwargs:
