@@ -234,7 +234,7 @@ def others(contract: Contract, leaf: Leaf, d: int, together: Iterable[tuple[Leaf
     asked = Asked(contract)
     keys = dict.fromkeys(_key(*dimension) for dimension in ((leaf, d), *together))
     start, bounds = asked.example(_key(leaf, d)), [asked.bounds(key) for key in keys]
-    for value in dict.fromkeys((start + 1, 2 * start, start - 1, 2)):
+    for value in dict.fromkeys((start + 1, 2 * start, start - 1, *([2] if start < 2 else []))):
         if (
             value != start
             and value >= 2
