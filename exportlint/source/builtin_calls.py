@@ -152,14 +152,47 @@ def _same_elements(it: Interpreter, node: ast.Call, name: str, given: Arguments,
 
 
 def _order(it: Interpreter, node: ast.Call, value: Value, given: Arguments, state: State) -> None:
-    """To sort tensors, or what is in one, is to ask for the truth of comparisons."""
-    if "key" in given.keywords:
-        return
-    items = value.items or () if isinstance(value, Sequence) else ()
-    if len(items) > 1 and all(isinstance(item, Tensor) for item in items):
-        it.emit(Asked(it.site(node, state), items[0], "sorted"))
+    """To sort tensors, what is in one, or what a key makes tensors of, is to ask for the truth of comparisons."""
+    if _has_key(given):
+        _order_by(it, node, value, given, state)
+    elif isinstance(value, Sequence) and _several(value) and _is_open(_first_of(value.any)):
+        it.emit(Asked(it.site(node, state), _first_of(value.any), "sorted"))
     else:
         _ask_elements(it, node, value, "sorted", state)
+
+
+def _has_key(given: Arguments) -> bool:
+    return given.keywords.get("key", NONE) != NONE
+
+
+def _order_by(it: Interpreter, node: ast.Call, value: Value, given: Arguments, state: State) -> None:
+    """What ``key`` makes of each element is compared."""
+    from exportlint.source.calls import apply
+    from exportlint.source.parameters import Arguments as Given
+    from exportlint.source.statements import element
+
+    elements = Given((element(it, value),))
+    for key in options(given.keywords["key"]):
+        made = _first_of(apply(it, node, key, elements, state))
+        if _several(value) or not isinstance(value, Sequence):
+            it.emit(Asked(it.site(node, state), made, "sorted"))
+
+
+def _several(value: Value) -> bool:
+    """Whether the value is a sequence that may hold more than one element."""
+    return isinstance(value, Sequence) and (value.items is None or len(value.items) > 1)
+
+
+def _is_open(value: Value) -> bool:
+    """Whether a comparison with the value may have no answer while a model is captured."""
+    return any(isinstance(option, (Tensor, Number)) for option in options(value))
+
+
+def _first_of(value: Value) -> Value:
+    """What two values like this are compared by: of tuples, the first in them that is no constant."""
+    if isinstance(value, Sequence) and value.items:
+        return next((_first_of(part) for part in value.items if not isinstance(part, Const)), value)
+    return value
 
 
 def _ask_elements(it: Interpreter, node: ast.Call, value: Value, by: Asker, state: State) -> None:
@@ -172,11 +205,15 @@ def _ask_elements(it: Interpreter, node: ast.Call, value: Value, by: Asker, stat
 
 def _extreme(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     values = given.positional
+    if _has_key(given):
+        _order_by(it, node, values[0] if len(values) == 1 else Sequence(values), given, state)
+    elif len(values) == 1 and isinstance(values[0], Sequence) and isinstance(values[0].any, Sequence):
+        _order(it, node, values[0], given, state)
+    elif len(values) == 1:
+        _ask_elements(it, node, values[0], "max" if name == "max" else "min", state)
     if len(values) == 1:
-        if "key" not in given.keywords:
-            _ask_elements(it, node, values[0], "max" if name == "max" else "min", state)
         values = (values[0].any,) if isinstance(values[0], Sequence) else values
-    for value in values:
+    for value in values if not _has_key(given) else ():
         it.emit(Converted(it.site(node, state), value, name))
     found = [v for value in values for v in options(value)]
     for kind in (Tensor, Number, Size):
@@ -424,6 +461,8 @@ def _of_dict(receiver: Dict, name: str, given: Arguments) -> Value:
     if name in ("get", "pop"):
         key = given.get(0)
         found = next((v for k, v in receiver.items if isinstance(key, Const) and k == key.value), None)
+        if found is None and receiver.items and not receiver.kept and not isinstance(key, Const):
+            return join(every, given.get(1) or NONE)
         return _fallback(receiver, given.get(1)) if found is None else found
     return UNKNOWN
 

@@ -3,7 +3,7 @@
 ## What it does
 Reports Python control flow (`if`, `while`, `case`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a
 tensor for its truth value, and what asks for it behind the scenes: `bool()`, `torch._assert`, and Python's own
-`sorted()`, `any()`, `all()`, `max()` and `min()` of what is in a tensor.
+`sorted()`, `any()`, `all()`, `max()` and `min()` of what is in a tensor, or by a `key` that is one.
 
 ## Why it matters
 While a model is captured, tensors have no values, so there is nothing to decide on: the capture fails. It fails for
@@ -178,6 +178,16 @@ RULE = Rule(
                     for part in reversed(x.flatten()):
                         x = x + part
                     return x
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return sorted([x, x * 2], key=lambda part: part.sum())[0]
+            """),
+            good=example("""
+                def forward(self, x):
+                    return sorted([x, x * 2], key=lambda part: part.dim())[0]
             """),
         ),
         Near(
