@@ -42,6 +42,8 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.state import State
 
@@ -83,12 +85,19 @@ def _constant(it: Interpreter, node: ast.Constant, state: State) -> Value:
 def _formatted(it: Interpreter, node: ast.JoinedStr, state: State) -> Value:
     if not it.silent:
         place_parts(node, state.frame.module.source)
+    held: list[Value] = []
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = it.expression(part.value, state)
-            spelled = "format" if part.format_spec else "str"
-            it.emit(Converted(it.site(part.value, state), value, spelled))
-    return Static("str")
+            it.emit(Converted(it.site(part.value, state), value, "format" if part.format_spec else "interpolated"))
+            held.append(value)
+    return _text_of(held)
+
+
+def _text_of(values: Iterable[Value]) -> Value:
+    """The text that these are written into: a size that varies is not known in it either."""
+    sized = any(v == SIZE_TEXT or (isinstance(v, Size) and v.varies) for value in values for v in options(value))
+    return SIZE_TEXT if sized else Static("str")
 
 
 def _elements(it: Interpreter, node: ast.Tuple | ast.List | ast.Set, state: State) -> Value:
@@ -131,8 +140,8 @@ def _binary(it: Interpreter, node: ast.BinOp, state: State) -> Value:
 def binary(it: Interpreter, node: ast.BinOp | ast.AugAssign, left: Value, right: Value, state: State) -> Value:
     """The value of an arithmetic operator."""
     plain = node.op if isinstance(node, ast.BinOp) else None  # what is counted up takes more than one value
-    if isinstance(left, Const) and isinstance(left.value, str):
-        return _interpolated(it, node, left.value, right, state)
+    if left == SIZE_TEXT or (isinstance(left, Const) and isinstance(left.value, str)):
+        return _interpolated(it, node, left, right, state)
     if is_tensor(left) or is_tensor(right):
         _tell_array(it, node, (left, right), state)
         return tensors.combine(it, node, (left, right), state)
@@ -173,12 +182,16 @@ def _tell_array(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state
         it.emit(Called(it.site(node, state), name, None, pair, {}, UNKNOWN))
 
 
-def _interpolated(it: Interpreter, node: ast.BinOp | ast.AugAssign, template: str, right: Value, state: State) -> Value:
-    """``"%.2f" % value`` needs the number; ``"%s" % value`` does not."""
+def _interpolated(it: Interpreter, node: ast.BinOp | ast.AugAssign, left: Value, right: Value, state: State) -> Value:
+    """``"%.2f" % value`` needs the number, and ``"%s" % value`` makes text of it at once, unless it is in a tuple."""
+    values = right.items or () if isinstance(right, Sequence) else (right,)
+    template = left.value if isinstance(left, Const) else ""
     if isinstance(node.op, ast.Mod) and _NUMBERS.search(template):
-        for value in right.items or () if isinstance(right, Sequence) else (right,):
-            it.emit(Converted(it.site(node, state), value, "format"))
-    return Static("str")
+        for value in values:
+            it.emit(Converted(it.site(node, state), value, "%"))
+    elif isinstance(node.op, ast.Mod) and values == (right,):
+        it.emit(Converted(it.site(node, state), right, "str"))
+    return _text_of((left, *values))
 
 
 def derived(found: list[Any]) -> Value:

@@ -19,6 +19,8 @@ UNTRACED = ("fine", "breaks", "breaks")
 UNREGISTERED = ("breaks", "breaks", "fine")
 ALONE = ("breaks", "fine", "fine")
 NUMBER = ("specialises", "fine", "fine")
+PRINTED = ("fine", "specialises", "breaks")
+NAMED = ("fine", "specialises", "fine")
 NO_EXPORT = ("breaks", "breaks", "fine")
 FINE = ("fine", "fine", "fine")
 LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
@@ -83,6 +85,17 @@ FORMS = (
     form("a, b = sorted([x.sum(), x.mean()])\nreturn x * a + b", BREAKS, "EXP101"),
     form("y = [x.sum(), x.mean()]\ny.sort()\nreturn x * y[0]", BREAKS, "EXP101"),
     form("return x * min([x.sum(), x.mean()])", FINE),
+    form("return max(x, -x, key=torch.sum)", BREAKS, "EXP101"),
+    form("return x + max(range(2), key=lambda i: x[i].sum())", BREAKS, "EXP101"),
+    form("y = [x, -x]\ny.sort(key=lambda p: (1, p.sum()))\nreturn y[0]", BREAKS, "EXP101"),
+    form("y = {'a': x.sum(), 'b': x.mean()}\nreturn x if max(y, key=y.get) == 'a' else -x", BREAKS, "EXP101"),
+    form("return min([(x.sum(), x), (x.mean(), -x)])[1]", BREAKS, "EXP101"),
+    form("return x + sorted(zip(x.sum(1), [1, 2]))[0][1]", BREAKS, "EXP101"),
+    form("return sorted([x, -x], key=lambda p: p.sum().item())[0]", BREAKS, "EXP102"),
+    form("return x * sorted(n.tolist())[0]", BREAKS, "EXP102", parameters="x, n",
+         inputs="torch.ones(2, 4), torch.tensor([3, 1])"),
+    form("return sorted([(x.sum(), 2), (x.mean(), 1)], key=lambda p: p[1])[0][0]", FINE),
+    form("return x * max(n.tolist())", FINE, parameters="x, n", inputs="torch.ones(2, 4), torch.tensor([3, 1])"),
     form("torch._assert(x.sum() > 0, 'no')\nreturn x * 2", BREAKS, "EXP101"),
     form("positive = bool(x.sum() > 0)\nreturn x * 2", ALONE, "EXP101 bool"),
     form("return x * 2 if bool(x.sum() > 0) else x", BREAKS, "EXP101"),
@@ -158,8 +171,13 @@ FORMS = (
     _on_devices("if self.t is None:\n    self.t = torch.arange(4, device=x.device)\nreturn x * self.t", FINE,
                 init="self.t = None"),
     form("a, b = x.chunk(2, 0)\nreturn a + b", FINE, **ROWS),
-    form("return x * (2 if str(x.shape[0]) == '6' else 3)", ("silent", "specialises", "breaks"), "EXP301 text", **ROWS),
-    form("return x if f'{x.shape} {str(x.shape[0])}' else -x", ("fine", "specialises", "breaks"), **ROWS),
+    form("return x * (2 if str(x.shape[0]) == '6' else 3)", ("silent", "specialises", "breaks"), "EXP301 text",
+         "EXP301 printed", **ROWS),
+    form("return x if f'{x.shape} {str(x.shape[0])}' else -x", PRINTED, "EXP301 printed", **ROWS),
+    form("return x if f'{x.shape}' else -x", FINE, **ROWS),
+    form("return x if repr(tuple(x.shape)) else -x", PRINTED, "EXP301 printed", **ROWS),
+    form("return x if '%s' % x.shape[0] else -x", PRINTED, "EXP301 printed", **ROWS),
+    form("text = f'{x.shape[0]:d}'\nreturn x * 2", NUMBER, "EXP301 number", **ROWS),
     form("a, *rest = x\nreturn a", SPECIALISES, "EXP301", **ROWS),
     form("return x.reshape(int(math.prod(x.shape)))", NUMBER, "EXP301 number",
          **ROWS, imports="import math"),
@@ -177,6 +195,10 @@ FORMS = (
     form("n = x.shape[0]\nt = {}\n" + "t[n] = torch.arange(n, device=x.device)\nreturn x + t[n][:, None]", SPECIALISES,
          "EXP301", **ROWS),
     _called_twice("n = x.shape[0]\n" + TABLE.format("self.t"), SPECIALISES, "EXP302", **ROWS, init="self.t = {}"),
+    _called_twice("return x + self.t.setdefault(f'{x.shape[0]}', torch.arange(x.shape[0], device=x.device))[:, None]",
+                  NAMED, "EXP302 text", **ROWS, init="self.t = {}"),
+    _called_twice("n = '{}'.format(x.shape[0])\n" + TABLE.replace("arange(n", "arange(x.shape[0]").format("self.t"), FINE,
+                  **ROWS, init="self.t = {}"),
     _called_twice("n = x.shape[0]\n" + TABLE.format("T"), SPECIALISES, "EXP302", **ROWS, above="T = {}"),
     form("return x * np.array([1.0, 2.0, 3.0, 4.0])", ALONE, "EXP401", **NUMPY),
     form("x = x + 0\nx += np.ones(4, dtype='float32')\nreturn x", ALONE, "EXP401", **NUMPY),

@@ -93,7 +93,7 @@ def _converted(event: Converted) -> Iterator[Match]:
         yield Match(event.site, text, "untraced" if tensor.exact else "")
     elif event.to == "tolist" and tensor is not None and tensor.real:
         yield Match(event.site, f"`{event.site.text}` makes a list of floating-point numbers", "untraced")
-    elif event.to == "format":
+    elif event.to in ("format", "%"):
         yield Match(event.site, f"formatting `{event.site.text}` needs the number that is in a tensor", "format")
     elif event.to in ("int", "float"):
         yield Match(event.site, text, "conversion")

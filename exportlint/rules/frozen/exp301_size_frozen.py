@@ -88,9 +88,14 @@ def _converted(event: Converted) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` makes a number of a size that numpy was given")
     if value == SIZE_TEXT and event.to in ("len", "int", "float", "compare"):
         yield Match(event.site, f"`{event.site.text}` is decided by the text of a size, which names a symbol", "text")
+    if event.to in ("str", "repr") and _varying_any((value,)):
+        yield Match(event.site, f"`{event.site.text}` writes a size down as a number", "printed", guess=True)
     if not _varying(value):
         return
-    if event.to == "repeat":
+    if event.to in ("format", "%"):
+        text = f"formatting `{event.site.text}` needs the size as a number"
+        yield Match(event.site, text, "number" if event.to == "format" else "formatted", guess=True)
+    elif event.to == "repeat":
         yield Match(event.site, f"`{event.site.text}` repeats a Python list as often as a dynamic size says")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
         text = f"`{event.site.text}` makes a number of a size"
@@ -242,15 +247,23 @@ RULE = Rule(
     outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
     variants={
         "text": Variant(
-            outcomes=outcomes(export="silent", strict="specialises", compiled="breaks"),
+            outcomes=outcomes(export="silent", strict="specialises", compiled="fine"),
             bad=example(
                 """
                 def forward(self, x):
-                    return x * len(str(x.shape[0]))
+                    return x * len(f"{x.shape[0]}")
                 """,
                 inputs="torch.ones(3, 4)",
                 inputs2="torch.ones(12, 4)",
             ),
+        ),
+        "printed": Variant(
+            outcomes=outcomes(export="fine", strict="specialises", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x * 2 if str(x.shape[0]) else x", **_INPUTS),
+        ),
+        "formatted": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="breaks"),
+            bad=example('def forward(self, x):\n    return x * 2 if "%d" % x.shape[0] else x', **_INPUTS),
         ),
         "number": Variant(
             outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),

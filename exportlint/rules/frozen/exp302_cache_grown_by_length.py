@@ -2,7 +2,7 @@
 
 ## What it does
 Reports a table that `forward` keeps on `self`, in a global or in a cache, and rebuilds when the length changes or
-grows, or under the length as its key.
+grows, or under the length as its key, which may be in a text.
 
 ## Why it matters
 The capture sees one length. The program keeps the table of that length, or the comparison pins the dimension to the
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Carried, Indexed
-from exportlint.source.values import Dict, Size, Tensor, options, sizes, the_tensor
+from exportlint.source.values import SIZE_TEXT, Dict, Sequence, Size, Tensor, Value, options, sizes, the_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,8 @@ def match(event: Carried | Called | Indexed) -> Iterator[Match]:
             yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")
     elif isinstance(event, Indexed):
         if event.stored and isinstance(event.value, Dict) and event.value.kept:
-            yield from _keyed(event, event.value.kept.partition(" ")[2])
+            kind, _, name = event.value.kept.partition(" ")
+            yield from _keyed(event, f"self.{name}" if kind == "attribute" else name)
     elif event.name == "functools.lru_cache":
         keyed = sizes((*event.arguments, *event.keywords.values()))
         if keyed and the_tensor(event.result) is not None:
@@ -46,6 +47,14 @@ def _keyed(event: Indexed, where: str) -> Iterator[Match]:
     if keys:
         guess = not any(size.varies for size in keys)
         yield Match(event.site, f"`{where}` keeps what was made for one size, under that size as its key", guess=guess)
+    elif _names_size(event.index):
+        yield Match(event.site, f"`{where}` keeps what was made for one size, under a key with that size in it", "text")
+
+
+def _names_size(key: Value) -> bool:
+    """Whether a key is text with a size in it, or holds such text."""
+    parts = key.items or () if isinstance(key, Sequence) else (key,)
+    return SIZE_TEXT in parts
 
 
 _KEYED = """
@@ -55,6 +64,7 @@ def forward(self, x):
         self.tables[n] = torch.ones(n, device=x.device).sum()
     return x + self.tables[n]
 """
+_NAMED = _KEYED.replace("n = x.shape[0]", 'n = f"size {x.shape[0]}"').replace("torch.ones(n,", "torch.ones(3,")
 
 RULE = Rule(
     code="EXP302",
@@ -64,6 +74,16 @@ RULE = Rule(
     page=__doc__,
     outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),
     variants={
+        # While a model is exported by default, the text names a symbol; TorchDynamo makes a number of it.
+        "text": Variant(
+            outcomes=outcomes(export="fine", strict="specialises", compiled="fine"),
+            bad=example(
+                _KEYED.replace("n not in", 'f"{n}" not in').replace("[n]", '[f"{n}"]'),
+                init="self.tables = {}",
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(5, 4)",
+            ),
+        ),
         "lru_cache": Variant(
             outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),
             bad=example(
@@ -124,6 +144,16 @@ RULE = Rule(
             bad=example(_KEYED, init="self.tables = {}", inputs="torch.ones(3, 4)", inputs2="torch.ones(5, 4)"),
             good=example(
                 _KEYED.replace("[0]", "[1]"),
+                init="self.tables = {}",
+                inputs="torch.ones(3, 4)",
+                inputs2="torch.ones(5, 4)",
+            ),
+        ),
+        Near(
+            variant="text",
+            bad=example(_NAMED, init="self.tables = {}", inputs="torch.ones(3, 4)", inputs2="torch.ones(5, 4)"),
+            good=example(
+                _NAMED.replace("[0]", "[1]"),
                 init="self.tables = {}",
                 inputs="torch.ones(3, 4)",
                 inputs2="torch.ones(5, 4)",
