@@ -9,7 +9,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from exportlint import zoo
+from exportlint import config, zoo
 from exportlint.text import counted
 
 WILD = "*?["
@@ -27,7 +27,7 @@ def expand(target: str) -> list[str]:
     A folder stands for its files, and those of its subfolders, that hold model cases by the look of their text. The
     models that ``hf:NAME`` and the like stand for are listed in a worker, since their library has to be imported.
     Wildcards of a path stand for the files that hold model cases or, before ``:name``, something of that name; those
-    of a name are for a worker, too.
+    of a name are for a worker, too. A TOML file lists TARGETs under the key ``targets``; its paths are relative to it.
 
     Raises:
         MissingTargetError: When there is no such file or module, or no model case in the folder.
@@ -35,14 +35,12 @@ def expand(target: str) -> list[str]:
     if not target.strip():
         raise MissingTargetError(f"{target!r} is no target")
     if zoo.is_specification(target):
-        try:
-            zoo.require(target)
-        except zoo.ZooError as error:
-            raise MissingTargetError(str(error)) from error
-        return [target]
+        return [_required(target)]
     path = Path(target)
     if path.is_dir():
         return _in_folder(path, target)
+    if path.suffix == ".toml" and path.is_file():
+        return _listed(path)
     source = target.rpartition(":")[0] or target
     if path.is_file() or Path(source).is_file():
         if not (target if path.is_file() else source).endswith(".py"):
@@ -55,6 +53,46 @@ def expand(target: str) -> list[str]:
     if not all(part.isidentifier() for part in source.split(".")) or not _module_exists(source):
         raise MissingTargetError(f"{target} is neither a file, a folder nor a module that can be found")
     return [target]
+
+
+def _required(specification: str) -> str:
+    """The specification, whose library is there."""
+    try:
+        zoo.require(specification)
+    except zoo.ZooError as error:
+        raise MissingTargetError(str(error)) from error
+    return specification
+
+
+def _listed(file: Path) -> list[str]:
+    """What the TARGETs of a list stand for, each once."""
+    try:
+        table = config.in_file(file)
+        if table is None:
+            raise MissingTargetError(f"{file} is the configuration of a project, and no list of targets")
+        table.only(["targets"])
+        targets = table.strings("targets") or ()
+    except config.ConfigError as error:
+        raise MissingTargetError(str(error)) from error
+    if not targets:
+        raise MissingTargetError(f'{file} lists no target: write targets = ["cases.py", "hf:bert"]')
+    found: dict[str, None] = {}
+    for target in targets:
+        try:
+            found.update(dict.fromkeys(_of_list(file, target)))
+        except MissingTargetError as error:
+            raise MissingTargetError(f"{table.place('targets', target)}: {error}") from error
+    return list(found)
+
+
+def _of_list(file: Path, target: str) -> list[str]:
+    """What one TARGET of a list stands for."""
+    if Path(target).suffix == ".toml":
+        raise MissingTargetError(f"{target} is a list, and lists hold none")
+    near = str(file.parent / target)
+    path = near if near.endswith(".py") else near.rpartition(":")[0] or near
+    is_path = not zoo.is_specification(target) and ("/" in target or Path(near).exists() or Path(path).exists())
+    return expand(near if is_path else target)
 
 
 def _in_folder(folder: Path, target: str) -> list[str]:

@@ -93,8 +93,8 @@ def report(
 ) -> None:
     """Check the model cases of TARGETs and report whether they can be exported and run elsewhere.
 
-    A TARGET is file.py, file.py:name, package.module, package.module:name, a folder, or a model of a library: hf:TYPE,
-    timm:NAME, torchvision:NAME, with wildcards.
+    A TARGET is file.py, file.py:name, package.module, package.module:name, a folder, a model of a library: hf:TYPE,
+    timm:NAME, torchvision:NAME, with wildcards; or a TOML file that lists targets.
 
     Exit status: 0 clean, 1 a finding of warning or error or a check that failed, 2 a TARGET that cannot be loaded.
     """

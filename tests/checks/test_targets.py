@@ -126,3 +126,46 @@ def test_wildcards_that_stand_for_nothing(tree, target, words):
     with pytest.raises(MissingTargetError) as caught:
         expand(target)
     assert str(caught.value) == words
+
+
+@pytest.fixture
+def listed(tree, tmp_path):
+    def write(text: str) -> str:
+        folder = tmp_path / "lists"
+        folder.mkdir(exist_ok=True)
+        (folder / "cases.py").write_text("from exportlint import ModelCase\ncase = ModelCase(None)\n")
+        (folder / "readiness.toml").write_text(text)
+        return str(folder / "readiness.toml")
+
+    return write
+
+
+def test_a_list_names_targets_relative_to_its_folder(listed):
+    file = listed('targets = ["cases.py", "cases.py:case", "./cases.py", "hf:bert", "json.tool", "."]')
+    folder = file.removesuffix("/readiness.toml")
+    assert expand(file) == [f"{folder}/cases.py", f"{folder}/cases.py:case", "hf:bert", "json.tool"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("targets = []", "lists no target: write targets ="),
+        ("", "lists no target: write targets ="),
+        ("targets = 3", "readiness.toml:1: targets must be a list of strings, not 3"),
+        ('target = ["cases.py"]', "readiness.toml:1: target is not known; did you mean 'targets'?"),
+        ("targets = [", "readiness.toml is no TOML: "),
+        ('targets = [\n  "cases.py",\n  "nowhere.py",\n]', "readiness.toml:3: "),
+        ('targets = ["other.toml"]', "other.toml is a list, and lists hold none"),
+    ],
+)
+def test_lists_that_mean_nothing(listed, text, words):
+    with pytest.raises(MissingTargetError) as info:
+        expand(listed(text))
+    assert words in str(info.value)
+    assert "\n" not in str(info.value)
+
+
+def test_the_configuration_of_a_project_is_no_list(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    with pytest.raises(MissingTargetError, match="is the configuration of a project, and no list of targets"):
+        expand(str(tmp_path / "pyproject.toml"))
