@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from exportlint.torch_hooks import generators
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -38,6 +40,7 @@ _NEEDED = (
     "_C._jit_get_all_schemas",
     "_C._dispatch_has_kernel_for_dispatch_key",
     "_C._dispatch_get_registrations_for_dispatch_key",
+    "library.get_kernel",
     "_utils._rebuild_device_tensor_from_cpu_tensor",
     "_utils._rebuild_parameter",
     "autograd._engine_run_backward",
@@ -95,7 +98,10 @@ def _has(name: str) -> bool:
 
 
 def register(
-    run: Run, wrapper: type[torch.Tensor], meta_kernels: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    run: Run,
+    wrapper: type[torch.Tensor],
+    refuse_generator: Callable[[str], None],
+    meta_kernels: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> torch.device:
     """Register the second device in this process, once.
 
@@ -103,6 +109,8 @@ def register(
         run: Computes an operator, called as ``run(operator, args, kwargs)`` when a tensor or device of the second
             device takes part.
         wrapper: The tensor subclass whose instances live on the second device.
+        refuse_generator: Called with an operator that is to draw numbers for the CPU with a generator of the second
+            device.
         meta_kernels: Functions for ``aten`` operators that only devices other than the CPU reach, and that torch has
             no kernel without data for.
 
@@ -121,7 +129,7 @@ def register(
         _register_operators(run, meta_kernels)
         run_control_flow(wrapper)
         _admit_to_tracing(wrapper)
-        _make_generators()
+        generators.stand_in(torch.device(NAME, 0), refuse_generator)
         _load_checkpoints()
         _keep_ties()
         _refuse_backward()
@@ -281,52 +289,6 @@ def _admit_to_tracing(wrapper: type[torch.Tensor]) -> None:
     rejects = fake_tensor._check_for_subclass_arg
     fake_tensor._check_for_subclass_arg = lambda x: not isinstance(x, wrapper) and rejects(x)
     proxy_tensor.HANDLED_TYPES = (*proxy_tensor.HANDLED_TYPES, wrapper)  # type: ignore[assignment]
-
-
-# Those of the second device by their address, since operators and programs hold other objects around the same
-# generator; kept alive, so that no address is used twice.
-_generators: dict[int, Any] = {}
-
-
-class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
-    """Makes every generator an instance of the class that stands in for `torch.Generator`."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch._C.Generator)
-
-
-class Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """`torch.Generator` for every device; those of the second device draw the numbers of the CPU's."""
-
-    def __new__(cls, device: Any = "cpu") -> Any:
-        """Make a generator of this device."""
-        if torch.device(device).type != NAME:
-            return torch._C.Generator(device)
-        made: Any = super().__new__(cls, "cpu")  # type: ignore[call-arg]
-        _generators[made._cdata] = made
-        return made
-
-    def __init__(self, *_: object, **__: object) -> None:
-        """All is done when it is made."""
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        """The second device."""
-        return torch.device(NAME, 0)
-
-    def clone_state(self) -> torch.Generator:
-        """Another generator of the second device, in the same state."""
-        return Generator(NAME).set_state(self.get_state())
-
-
-def draws_on_cpu(generator: Any) -> bool:
-    """Whether it is a generator of the CPU."""
-    return generator.device.type == "cpu" and generator._cdata not in _generators
-
-
-def _make_generators() -> None:
-    """Let ``torch.Generator(device=...)`` make one for the second device: torch asks C++ alone for that."""
-    torch.Generator = Generator  # type: ignore[misc]
 
 
 class _Storage(torch.UntypedStorage):

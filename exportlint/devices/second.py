@@ -19,6 +19,8 @@ from torch.utils import _pytree as pytree
 
 from exportlint import places
 from exportlint.devices import hooks, kernels
+from exportlint.devices.memory import Memory
+from exportlint.torch_hooks import generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,8 +70,9 @@ class Mismatch:
         dtype: Dtype of the CPU tensor, such as ``float32``.
         place: The innermost line that is the user's.
         origin: Where the CPU tensor came from, as far as the caller of `policy` can tell.
-        kind: ``tensor``; ``generator`` for a generator of the CPU, and ``host argument NAME`` for a tensor of the
-            second device that has to be on the CPU. The shape and the dtype are empty for both.
+        kind: ``tensor``; ``generator`` for a generator of the CPU, ``generator there`` for one of the second device
+            that is to draw numbers for the CPU, and ``host argument NAME`` for a tensor of the second device that has
+            to be on the CPU. The shape and the dtype are empty for all three.
     """
 
     operator: str
@@ -137,6 +140,16 @@ class SecondTensor(torch.Tensor):
         hooks.take_over(self, other)
         self.raw = other.raw.detach()
 
+    def untyped_storage(self) -> Any:
+        """The memory that holds its numbers; the same object for its views, as long as one of them is there."""
+        memory = Memory.of(self.raw.untyped_storage(), super().untyped_storage())
+        self._memory = memory
+        return memory
+
+    def data_ptr(self) -> int:
+        """The address of its first number."""
+        return self.raw.data_ptr()
+
     def tolist(self) -> Any:
         """The numbers as nested lists."""
         return self.raw.tolist()
@@ -149,7 +162,7 @@ class SecondTensor(torch.Tensor):
         return SecondTensor(self.raw)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SecondTensor:
-        new = SecondTensor(self.raw.clone())
+        new = SecondTensor(copy.deepcopy(self.raw.detach(), memo))  # which copies memory that is shared once
         if isinstance(self, torch.nn.Parameter):
             new._is_param = True
         memo[id(self)] = new
@@ -180,7 +193,7 @@ def second_device() -> torch.device:
     global _device  # noqa: PLW0603 - the registration is process-wide too
     if _device is None:
         try:
-            _device = hooks.register(run, SecondTensor, kernels.META_KERNELS)
+            _device = hooks.register(run, SecondTensor, _refuse_generator, kernels.META_KERNELS)
             _self_test(_device)
         except Exception as error:
             _device = None
@@ -239,7 +252,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if there:
         _look_for_generator(func, leaves)
     raw_args, raw_kwargs = pytree.tree_unflatten([_raw(leaf) for leaf in leaves], spec)
-    with hooks.plain_tensors(), hooks.autocast_below():
+    with hooks.plain_tensors(), hooks.autocast_below(), generators.drawing_there():
         result = kernels.SUBSTITUTES.get(base, func)(*raw_args, **raw_kwargs)
     known = {id(_raw(leaf)): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)} if _mutates(func) else {}
     for second in seconds if known else ():
@@ -255,7 +268,7 @@ def _mutates(func: Any) -> bool:
 
 
 def _raw(leaf: Any) -> Any:
-    if isinstance(leaf, SecondTensor):
+    if isinstance(leaf, (SecondTensor, Memory)):
         return leaf.raw
     return CPU if isinstance(leaf, torch.device) and leaf.type == hooks.NAME else leaf
 
@@ -271,9 +284,15 @@ def _look_for_mixed(func: Any, base: str, args: tuple[Any, ...], leaves: list[An
 
 def _look_for_generator(func: Any, leaves: list[Any]) -> None:
     """A generator of the CPU that is to draw numbers on the second device, which CUDA refuses."""
-    if any(isinstance(leaf, torch.Generator) and hooks.draws_on_cpu(leaf) for leaf in leaves):
+    if any(isinstance(leaf, torch.Generator) and generators.draws_on_cpu(leaf) for leaf in leaves):
         words = f"Expected a '{hooks.NAME}' device type for generator but found 'cpu' (when computing {func.name()})"
         _misplaced(func.name(), "generator", words)
+
+
+def _refuse_generator(operator: str) -> None:
+    """A generator of the second device that is to draw numbers for the CPU, which refuses cuda's."""
+    words = f"Expected a 'cpu' device type for generator but found '{hooks.NAME}' (when computing {operator})"
+    _misplaced(operator, "generator there", words)
 
 
 def _look_for_host_argument(func: Any, base: str, args: tuple[Any, ...]) -> None:

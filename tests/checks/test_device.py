@@ -112,12 +112,21 @@ def test_a_model_that_does_not_run_is_not_checked(tmp_path):
 
 
 def test_an_operator_that_the_second_device_cannot_do_is_not_checked(tmp_path):
-    text = model("y = torch.empty(0, device=x.device)\ny.set_(x.untyped_storage())\nreturn x + y.sum()")
-    result = in_fork(lambda: check(load(text, tmp_path, "sets_memory")))
+    result = in_fork(lambda: check(load(model("return x + x.to_sparse_csr().sum()"), tmp_path, "compresses")))
     assert (result["outcome"], alarms(result)) == ("not_checked", [])
-    assert result["reason"].startswith(
-        "the second device cannot run the model: RuntimeError: Attempted to set the storage"
-    )
+    assert result["reason"].startswith("the second device cannot run the model: UnsupportedOperatorError: the second")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = x[1:]\nif v.untyped_storage().data_ptr() != x.untyped_storage().data_ptr():\n    x = x + 1",
+        "y = torch.empty(0, device=x.device)\ny.set_(x.untyped_storage())\nx = x + y.sum()",
+    ],
+)
+def test_memory_is_shared_there_as_it_is_here(tmp_path, body):
+    result = in_fork(lambda: check(load(model(f"{body}\nreturn x"), tmp_path, "shares_memory")))
+    assert (result["outcome"], alarms(result)) == ("passed", []), result
 
 
 def test_a_generator_of_the_cpu_is_named_where_it_is_used(tmp_path):
@@ -128,6 +137,18 @@ def test_a_generator_of_the_cpu_is_named_where_it_is_used(tmp_path):
     ]  # fmt: skip
     text = text.replace("Generator()", "Generator(x.device)")
     assert alarms(in_fork(lambda: check(load(text, tmp_path, "generator_there")))) == []
+
+
+def test_a_generator_that_moved_draws_no_numbers_for_the_cpu(tmp_path):
+    """cuda refuses it where the numbers are drawn, although they are moved before they meet any."""
+    text = model("g = torch.Generator(x.device)\nreturn x + torch.rand(4, generator=g).to(x.device)")
+    (found,) = alarms(in_fork(lambda: check(load(text, tmp_path, "drawn_here"))))
+    assert found == [
+        "EXP202", "warning", "drawn_here.py", 9,
+        "a generator that follows the inputs to a device is to draw numbers for a tensor of the CPU",
+    ]  # fmt: skip
+    text = text.replace("Generator(x.device)", "Generator()")
+    assert alarms(in_fork(lambda: check(load(text, tmp_path, "drawn_there")))) == []
 
 
 PACKED = "n = torch.full((2,), 3, dtype=torch.int64, device=x.device)\n"

@@ -28,7 +28,7 @@ def test_a_hook_that_this_torch_lacks_is_named(monkeypatch):
     monkeypatch.setattr(hooks, "_NEEDED", (*hooks._NEEDED, "_C._gone"))
     assert hooks.unavailable() == f"the second device needs torch._C._gone, which torch {torch.__version__} lacks"
     with pytest.raises(RuntimeError, match=r"torch\._C\._gone"):
-        hooks.register(lambda *_: None, torch.Tensor)
+        hooks.register(lambda *_: None, torch.Tensor, lambda _: None)
 
 
 def test_a_failing_self_test_leaves_no_device():

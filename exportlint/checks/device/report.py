@@ -25,6 +25,18 @@ PASSED = ": passed; not checked: "  # between the devices on which nothing was f
 # What torch says of arguments that it takes from the CPU alone.
 ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
 
+# What is wrong with a generator, and what was given, by the kind of the mismatch.
+_GENERATORS = {
+    "generator": (
+        "a generator of the CPU is to draw numbers for a tensor that follows the inputs",
+        "a generator of the CPU on the second device",
+    ),
+    "generator there": (
+        "a generator that follows the inputs to a device is to draw numbers for a tensor of the CPU",
+        "a generator of the second device on the CPU",
+    ),
+}
+
 
 @dataclass
 class Report:
@@ -145,9 +157,9 @@ def stayed(mismatch: Mismatch) -> Finding:
     host = mismatch.kind.partition("host argument ")[2]
     if host:
         return _has_to_be_on_the_cpu(mismatch.place, f"`{host}` of {mismatch.operator} was on the second device")
-    if mismatch.kind == "generator":
-        message = "a generator of the CPU is to draw numbers for a tensor that follows the inputs"
-        evidence = f"{mismatch.operator} was given a generator of the CPU on the second device"
+    if mismatch.kind in _GENERATORS:
+        message, given = _GENERATORS[mismatch.kind]
+        evidence = f"{mismatch.operator} was given {given}"
         return blame.finding("EXP202", message, mismatch.place, outcome="unportable", evidence=evidence)
     rule, message, place = blame_origin(mismatch.origin, mismatch.place)  # type: ignore[arg-type]
     used = mismatch.place
