@@ -101,6 +101,8 @@ class Context:
         announce: Told the name of each stage before it begins, so that a crash can be placed.
         provisional: Told a result that stands if the process dies while the check goes on.
         observe: Told what a run exercised, for the check ``lint``.
+        load: Makes the case anew, from modules that are imported where they are not there; `None` where the case
+            exists only as an object.
         inputs_after: The arguments of the example call as the eager model left them, once it was called.
         guards: The guards of the captured program, or of the export that failed, with their lines.
         left_behind: What exports left behind in the eager model and in the code around it.
@@ -115,6 +117,7 @@ class Context:
     announce: Callable[[str], None]
     provisional: Callable[[CheckResult], None] = lambda _: None
     observe: Callable[[dict[str, Any]], None] = lambda _: None
+    load: Callable[[], ModelCase] | None = None
     guards: list[Guard] = field(default_factory=list)
     left_behind: list[Finding] = field(default_factory=list)
     judged: dict[str, None] = field(default_factory=dict)

@@ -20,6 +20,8 @@ from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CHECKS, RED, CheckResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit
 
@@ -80,17 +82,36 @@ def check_named(emit: Emit, target: str, name: str, settings: dict[str, Any]) ->
     if recorder is not None:
         recorder.ignore(wanted.workdir)
     try:
-        # Names were told as the channel tells them: lone surrogates are escapes.
         found = loading.cases_of(target, wanted.variants)
     except loading.TargetError as error:
         emit({"target_error": str(error)})
         return
-    cases = {case.name.encode("utf-8", "backslashreplace").decode(): case for case in found}
-    check(emit, cases[name], wanted, recorder)
+    check(
+        emit, _called(found, name), wanted, recorder, lambda: _called(loading.cases_of(target, wanted.variants), name)
+    )
 
 
-def check(emit: Emit, case: ModelCase, settings: Settings, recorder: Recorder | None = None) -> None:
-    """Run checks on a case; each result is sent as soon as it is there, after what it depends on."""
+def _called(cases: list[ModelCase], name: str) -> ModelCase:
+    """The case of this name, as the channel tells it: lone surrogates are escapes."""
+    return next(case for case in cases if case.name.encode("utf-8", "backslashreplace").decode() == name)
+
+
+def check(
+    emit: Emit,
+    case: ModelCase,
+    settings: Settings,
+    recorder: Recorder | None = None,
+    load: Callable[[], ModelCase] | None = None,
+) -> None:
+    """Run checks on a case; each result is sent as soon as it is there, after what it depends on.
+
+    Args:
+        emit: Sends a message.
+        case: The case.
+        settings: What the caller asked for.
+        recorder: Tells what each check depends on.
+        load: Makes the case anew; `None` where it exists only as an object.
+    """
     warnings.simplefilter("ignore")
     kind = Context if case.weights == "real" else weightless.WeightlessContext
     ctx = kind(
@@ -99,6 +120,7 @@ def check(emit: Emit, case: ModelCase, settings: Settings, recorder: Recorder | 
         announce=lambda stage: emit({"stage": stage}),
         provisional=lambda result: emit({"provisional": msgspec.to_builtins(result)}),
         observe=lambda exercised: emit({"exercised": exercised}),
+        load=load,
     )
     runs = True
     for name in settings.checks:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from exportlint import zoo
-from exportlint.checks import inference, variants
+from exportlint.checks import importing, inference, variants
 from exportlint.checks.case import CASES_ATTRIBUTE, UNFINISHED, ModelCase, is_unfinished
 from exportlint.places import display_path
 
@@ -171,10 +171,11 @@ def _import(source: str) -> ModuleType:
         TargetError: When that raises anything, with the exception and its line.
     """
     try:
-        if source.endswith(".py") or "/" in source:
-            return _import_file(Path(source))
-        sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(source)
+        with importing.noted():
+            if source.endswith(".py") or "/" in source:
+                return _import_file(Path(source))
+            sys.path.insert(0, str(Path.cwd()))
+            return importlib.import_module(source)
     except TargetError:
         raise
     except (Exception, SystemExit) as error:

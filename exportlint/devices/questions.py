@@ -61,19 +61,21 @@ def watched(answer: Callable[[Question, Place, Any], Any]) -> Iterator[None]:
     What torch asks itself is answered with the truth.
     """
     substitutes = {id(function): _asked(function, question, answer) for question, function in _functions()}
-    replaced: list[tuple[dict[str, Any], str, Any]] = []
+    originals = {id(substitute): substitute.__wrapped__ for substitute in substitutes.values()}
+    try:
+        _replace(substitutes)
+        yield
+    finally:
+        _replace(originals)  # in modules that were imported meanwhile as well
+
+
+def _replace(by_id: dict[int, Any]) -> None:
+    """Put other functions in the place of those with these ids, wherever a module holds them by name."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
-            held = names.keys() & _NAMES
-            replaced += [(names, name, names[name]) for name in held if id(names[name]) in substitutes]
-    try:
-        for names, name, function in replaced:
-            names[name] = substitutes[id(function)]
-        yield
-    finally:
-        for names, name, function in replaced:
-            names[name] = function
+            for name in names.keys() & _NAMES:
+                names[name] = by_id.get(id(names[name]), names[name])
 
 
 def _functions() -> Iterator[tuple[Question, Any]]:
@@ -89,9 +91,10 @@ def _asked(function: Any, question: Question, answer: Callable[[Question, Place,
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
-        file = frame.f_code.co_filename
+        if frame.f_code is asked.__code__ and frame.f_back is not None:  # asked by one that watches within
+            frame = frame.f_back
         truth = function(*args, **kwargs)
-        place = places.of_frames([(file, frame.f_lineno)])
+        place = places.of_frames([(frame.f_code.co_filename, frame.f_lineno)])
         return truth if place is None else answer(question, place, truth)
 
     return asked

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
-from exportlint.checks.context import call
+from exportlint.checks import importing
+from exportlint.checks.context import Context, call
 from exportlint.checks.device.twin import difference, tensors
 from exportlint.checks.isolation import apart
 from exportlint.parity.compare import Bounds, compare
@@ -13,11 +15,12 @@ from exportlint.parity.compare import Bounds, compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from exportlint.checks.context import Context
+    from exportlint.checks.case import ModelCase
     from exportlint.checks.device.report import Report
     from exportlint.devices.posing import Branch
     from exportlint.findings import Finding
 
+LONG = 5.0  # seconds; the modules are imported for each run
 LOOSE: Bounds = {"rtol": 0.05, "atol": 1e-3}  # where no float64 run says how far rounding goes
 
 
@@ -37,12 +40,37 @@ def look_for_branches(ctx: Context, report: Report) -> None:
 def _pose(ctx: Context, report: Report, types: Sequence[str]) -> None:
     from exportlint.devices import posing
 
+    again = importing.asked and ctx.load is not None and apart.possible()
+    anew = _import_anew(ctx, report) if again else None
+
     def fresh() -> Callable[[], Any]:
-        model = ctx.build()
-        return lambda: call(model, ctx.example())
+        case = ctx if anew is None else anew()
+        model = case.build()
+        return lambda: call(model, case.example())
 
     for branch in posing.branches(fresh, types):
         report.add(_decided(ctx, branch))
+
+
+def _import_anew(ctx: Context, report: Report) -> Callable[[], Context] | None:
+    """What imports the user's modules anew, some of which asked; `None`, and a note, where that fails or takes long."""
+
+    def anew() -> Context:
+        importing.forget()
+        return Context(load(), ctx.settings, ctx.announce)
+
+    load = cast("Callable[[], ModelCase]", ctx.load)
+    began, why = time.process_time(), None
+    try:
+        anew()
+    except Exception as error:
+        why = blame.words(error)
+    if time.process_time() - began > LONG:
+        why = why or "they take long to import"
+    if why is not None:
+        report.notes.append(f"other answers to what modules asked when they were imported were not tried: {why}")
+        return None
+    return anew
 
 
 def _decided(ctx: Context, branch: Branch) -> Finding:

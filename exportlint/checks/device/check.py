@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import uncaptured
+from exportlint.checks import importing, uncaptured
 from exportlint.checks.context import ModelError, call
 from exportlint.checks.device import saved as device_saved
 from exportlint.checks.device.advice import advise_harmless, advise_returned, advise_untried
@@ -55,7 +55,7 @@ def run(ctx: Context) -> CheckResult:
     watched = _on_the_cpu(ctx, report)
     if watched is None:
         return report.result()
-    if watched.provenance.reads and not report.stuck():
+    if (watched.provenance.reads or importing.asked) and not report.stuck():
         look_for_branches(ctx, report)
     others = [elsewhere(name) for name in ctx.settings.devices if name != "second"]
     ran = _on_others(ctx, watched, others)
