@@ -47,10 +47,10 @@ TYPES = (
     *("luke", "xglm", "plbart"),
 )
 EXPLAINED = """*By torch's own rules* is found without the check: the mutated model runs on fake tensors of another
-device, in a process of its own. *bites*: a tensor of the CPU meets one of the device where it may not. *portable*: the model
-runs there to its end, so that there is nothing to name; the table says which operators took tensors of both, as `index`
-does. *unknown*: fake tensors cannot run the model. *named*: the check fails, with a finding at exactly the mutated
-line. *elsewhere*: it fails with findings at other lines only. *silent*: it finds nothing above information."""
+device, in a process of its own. *bites*: a tensor of the CPU meets one of the device where it may not. *portable*: the
+model runs there to its end, so that there is nothing to name; the table says which operators took tensors of both, as
+`index` does. *unknown*: fake tensors cannot run the model. *named*: the check fails, with a finding at exactly the
+mutated line. *elsewhere*: it fails with findings at other lines only. *silent*: it finds nothing above information."""
 RULES = ("bites", "portable", "unknown")
 SAID = ("named", "elsewhere", "silent", "died")
 FACTORIES = frozenset(
