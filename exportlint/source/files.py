@@ -11,6 +11,7 @@ import re
 import stat
 import tokenize
 import warnings
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,25 +40,50 @@ class TooDeepError(UnreadableError):
     """A file that is nested too deeply for the parser here; another Python may well import it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SourceFile:
     """The text of a file without its byte order mark, line ends as they stand.
 
     Attributes:
         path: As it was given.
-        text: The decoded text.
         digest: Digest of the bytes that were read.
-        lines: Its lines with their ends, split as Python's tokenizer splits them (a form feed ends no line).
+        length: How many lines there are.
     """
 
     path: Path
-    text: str
     digest: str
-    lines: tuple[str, ...] = field(repr=False)
+    _text: str | None = field(repr=False)
+    length: int = field(init=False)
+    _packed: bytes | None = field(default=None, repr=False)
+    _lines: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Count the lines."""
+        self.length = len(self.lines)
+
+    @property
+    def text(self) -> str:
+        """The decoded text."""
+        if self._text is None:
+            self._text = zlib.decompress(self._packed or b"").decode("utf-8", "surrogatepass")
+        return self._text
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Its lines with their ends, split as Python's tokenizer splits them (a form feed ends no line)."""
+        if self._lines is None:
+            self._lines = tuple(LINE.findall(self.text))
+        return self._lines
+
+    def let_go(self) -> None:
+        """Pack the text until it is asked for again: one sign that is not Latin makes it four times as large."""
+        if self._packed is None:
+            self._packed = zlib.compress(self.text.encode("utf-8", "surrogatepass"), 1)
+        self._text = self._lines = None
 
     def line(self, number: int) -> str:
         """A line without its end, counted from 1; empty outside of the file."""
-        return self.lines[number - 1].rstrip("\r\n") if 0 < number <= len(self.lines) else ""
+        return self.lines[number - 1].rstrip("\r\n") if 0 < number <= self.length else ""
 
 
 def read(path: Path) -> SourceFile:
@@ -79,8 +105,7 @@ def holding(path: Path, data: bytes) -> SourceFile:
     Raises:
         UnreadableError: When they cannot be decoded.
     """
-    text = decoded(data)
-    return SourceFile(path, text, digest_of(data), tuple(LINE.findall(text)))
+    return SourceFile(path, digest_of(data), decoded(data))
 
 
 def content(path: str | Path) -> bytes:

@@ -27,13 +27,23 @@ _ONLY_BIND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, a
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Arm:
+    """An arm of an ``if``: it runs where the test has this answer, and where the arm around it runs."""
+
+    statement: Extent
+    answer: bool
+    within: Arm | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Extent:
-    """The lines of a statement, both included, counted from 1, and where it begins among them."""
+    """The lines of a statement, both included, counted from 1, where it begins among them, and the arm it stands in."""
 
     module: ModuleIndex = field(repr=False)
     first: int
     last: int
     place: Place
+    arm: Arm | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -126,11 +136,12 @@ class ModuleIndex:
     @property
     def held(self) -> int:
         """How many lines there are whose trees are in memory."""
-        return len(self.source.lines) if self._statements else 0
+        return self.source.length if self._statements else 0
 
     def let_go(self) -> None:
-        """Forget the trees until they are asked for again."""
+        """Forget the trees, and the text, until they are asked for again."""
         self._statements = {}
+        self.source.let_go()
 
     @property
     def package(self) -> str:
@@ -148,8 +159,8 @@ def index(path: Path, name: str, data: bytes | None = None) -> ModuleIndex:
     module = ModuleIndex(source, name)
     try:
         tree = _parsed(source.text)
-        for statement in _top_level(tree.body):
-            _add(module, statement)
+        for statement, arm in _top_level(module, tree.body):
+            _add(module, statement, arm)
         module.all_classes = sorted(_classes(module, tree.body), key=lambda c: c.extent.first)
     except SyntaxError as error:
         message = error.msg or "invalid syntax"
@@ -190,24 +201,33 @@ def _inner(statement: ast.stmt) -> list[ast.stmt]:
     return found
 
 
-def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when the module is imported, those in arms included.
+def _top_level(
+    module: ModuleIndex, body: list[ast.stmt], arm: Arm | None = None
+) -> Iterator[tuple[ast.stmt, Arm | None]]:
+    """Statements that run when the module is imported, those in arms included, with the arm of an ``if``.
 
     What stands in for a name that could not be imported is left out: the import is what runs where torch is.
     """
     for first in body:
-        statement = first
+        statement, within = first, arm
         while isinstance(statement, ast.If) and len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
-            yield from _top_level(statement.body)
+            test = _extent(module, statement)
+            yield from _top_level(module, statement.body, Arm(test, True, within))
+            within = Arm(test, False, within)
             statement = statement.orelse[0]  # an `elif`, of which there may be more than Python recurses
-        if isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-            for arm in ("body", "orelse", "finalbody"):
-                yield from _top_level(getattr(statement, arm, []))
+        if isinstance(statement, ast.If):
+            test = _extent(module, statement)
+            yield from _top_level(module, statement.body, Arm(test, True, within))
+            yield from _top_level(module, statement.orelse, Arm(test, False, within))
+        elif isinstance(statement, (ast.Try, ast.With, ast.For, ast.While)):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _top_level(module, getattr(statement, part, []), within)
             imported = _imports(statement.body) if isinstance(statement, ast.Try) else set()
             for handler in getattr(statement, "handlers", []):
-                yield from (s for s in _top_level(handler.body) if getattr(s, "name", None) not in imported)
+                found = _top_level(module, handler.body, within)
+                yield from (each for each in found if getattr(each[0], "name", None) not in imported)
         else:
-            yield statement
+            yield statement, within
 
 
 def _imports(body: list[ast.stmt]) -> set[str]:
@@ -217,7 +237,7 @@ def _imports(body: list[ast.stmt]) -> set[str]:
     }
 
 
-def _add(module: ModuleIndex, statement: ast.stmt) -> None:
+def _add(module: ModuleIndex, statement: ast.stmt, arm: Arm | None) -> None:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         module.functions[statement.name] = _function(module, statement, None)
     elif isinstance(statement, ast.ClassDef):
@@ -230,7 +250,7 @@ def _add(module: ModuleIndex, statement: ast.stmt) -> None:
         _add_import_from(module, statement)
     else:
         for name in _bound(statement):
-            module.assigned.setdefault(name, []).append(_extent(module, statement))
+            module.assigned.setdefault(name, []).append(_extent(module, statement, arm))
 
 
 def _add_import_from(module: ModuleIndex, statement: ast.ImportFrom) -> None:
@@ -256,11 +276,11 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         yield from bound_in(target)
 
 
-def _extent(module: ModuleIndex, node: ast.stmt) -> Extent:
+def _extent(module: ModuleIndex, node: ast.stmt, arm: Arm | None = None) -> Extent:
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
     module._statements.setdefault(_place(node), _as_function(node))
-    return Extent(module, first, node.end_lineno or node.lineno, _place(node))
+    return Extent(module, first, node.end_lineno or node.lineno, _place(node), arm)
 
 
 def dotted(node: ast.expr) -> str:
@@ -284,7 +304,7 @@ def _class(module: ModuleIndex, node: ast.ClassDef) -> ClassEntry:
     entry = ClassEntry(node.name, _extent(module, node), tuple(dotted(b) or "?" for b in node.bases), decorators)
     names: list[str] = []
     written: dict[str, set[str]] = {}
-    for statement in _top_level(node.body):
+    for statement, _ in _top_level(module, node.body):
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             method = _function(module, statement, entry)
             if not any(d.endswith((".setter", ".deleter", "overload")) for d in method.decorators):

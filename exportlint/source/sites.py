@@ -90,7 +90,7 @@ def place_parts(node: ast.JoinedStr, source: SourceFile) -> None:
 def _is_right(node: ast.expr, source: SourceFile) -> bool:
     """Whether what stands at the place of an expression is the expression."""
     last = node.end_lineno or 0
-    if not 0 < node.lineno <= last <= len(source.lines):
+    if not 0 < node.lineno <= last <= source.length:
         return False
     text = ast.get_source_segment("".join(source.lines[node.lineno - 1 : last]), _moved(node)) or ""
     try:

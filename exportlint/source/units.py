@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str, Range]
 NOT_READ = "it cannot be read"
 _DECIDED = (Asked, Converted, Indexed, Iterated)  # what happens to a value that came from somewhere
-_HELD = 100_000  # lines whose trees are kept in memory
+_HELD = 50_000  # lines whose trees are kept in memory
 _OFTEN = 400  # files after which garbage is collected
 # What draws from a generator of random numbers, by the last part of its name.
 _DRAWS = frozenset({

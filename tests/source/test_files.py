@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,3 +85,22 @@ def test_columns_are_right_behind_what_is_no_utf8(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="No such file or directory"):
         read(tmp_path / "gone.py")
+
+
+def test_a_text_that_was_let_go_is_small_and_the_same_again(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    text = "# \N{HUGGING FACE}\n" + "".join(f"x{i} = layer(x{i - 1})\r\n" for i in range(20_000)) + "\fy = '\\x0c'"
+    file.write_bytes(text.encode())
+    tracemalloc.start()
+    try:
+        source = read(file)
+        lines = source.lines
+        assert tracemalloc.get_traced_memory()[0] > 4 * len(text)
+        source.let_go()
+        assert (source.length, lines[0], len(lines)) == (20_002, "# \N{HUGGING FACE}\n", 20_002)
+        del lines
+        assert tracemalloc.get_traced_memory()[0] < len(text) / 2
+    finally:
+        tracemalloc.stop()
+    assert (source.text, "".join(source.lines)) == (text, text)
+    assert source.line(20_002) == "\fy = '\\x0c'"
