@@ -1,26 +1,65 @@
-"""The run as one HTML file that needs nothing else: no script, no font, no network."""
+"""The run as one HTML file that needs nothing else: no font, no network, and only the script that it holds.
+
+The script is a file of this package; the page's content security policy names its digest, so that nothing else runs.
+Without scripts everything is shown; with them cases can be searched, filtered and sorted.
+"""
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import re
 from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
+import markupsafe
 
 from exportlint.report.overview import MOST_CASES, environment_rows, overview
 from exportlint.report.score_card import percent
 from exportlint.text import clip, counted, listed, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from exportlint.findings import Readiness
+    from exportlint.report.overview import Overview
 
 
 def render(readiness: Readiness) -> str:
     """The run as a self-contained HTML page."""
     view = overview(readiness)
-    return _template().render(view=view, environment=environment_rows(view.environment))
+    numbers: dict[str, list[str]] = {}  # of the rows of each case, by its name
+    for number, row in enumerate(view.rows, 1):
+        numbers.setdefault(row.name, []).append(str(number))
+
+    def numbers_of(names: Iterable[str]) -> str:
+        return " ".join(number for name in names for number in numbers.get(name, ()))
+
+    script = _resource("readiness.js")
+    return _template().render(
+        view=view,
+        environment=environment_rows(view.environment),
+        filters=_filters(view),
+        numbers=numbers_of,
+        script=markupsafe.Markup(script),
+        script_hash=_digest(script),
+    )
+
+
+def _filters(view: Overview) -> list[tuple[str, str, list[str]]]:
+    """Id, title and values of each choice."""
+    return [
+        ("outcome", "Outcome", sorted({word for row in view.rows for word in row.outcomes})),
+        ("rule", "Rule", sorted({rule for row in view.rows for rule in row.rules})),
+        ("origin", "From", sorted({row.origin for row in view.rows})),
+    ]
+
+
+def _digest(script: str) -> str:
+    """The source of a script as a content security policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def unbroken(text: str) -> str:
@@ -35,5 +74,9 @@ def _template() -> jinja2.Template:
     )
     environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken, percent=percent)
     environment.globals.update(counted=counted, listed=listed, MOST_CASES=MOST_CASES)
-    source = resources.files(__package__).joinpath("readiness.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source)
+    return environment.from_string(_resource("readiness.html.j2"))
+
+
+@functools.cache
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -60,6 +60,7 @@ class Cell:
         red: Whether it makes the run fail.
         problems: How many of its findings are errors or warnings.
         rules: Codes of the rules of these findings, each once.
+        rank: 0 for the worst outcome, more for better ones.
     """
 
     check: str
@@ -73,6 +74,7 @@ class Cell:
     red: bool = False
     problems: int = 0
     rules: tuple[str, ...] = ()
+    rank: int = len(_WORST_FIRST) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,22 @@ class Row:
     name: str
     target: str
     cells: tuple[Cell, ...]
+
+    @property
+    def origin(self) -> str:
+        """Where the case comes from: its file or module, or ``hf`` and the like."""
+        return self.target.partition(":")[0]
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The outcomes of its checks, each once, as words without blanks; of expected failures that they are."""
+        words = ("expected" if "expected" in cell.word else cell.word for cell in self.cells if cell.word)
+        return tuple(dict.fromkeys(word.replace(" ", "-") for word in words))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Codes of the rules of its findings, each once."""
+        return tuple(dict.fromkeys(rule for cell in self.cells for rule in cell.rules))
 
 
 @dataclass(slots=True)
@@ -116,6 +134,11 @@ class Advice:
     summary: str
     rewrite: str
     entries: tuple[Entry, ...]
+
+    @property
+    def seen_by(self) -> tuple[str, ...]:
+        """Names of the cases, each once."""
+        return tuple(dict.fromkeys(case for entry in self.entries for case in entry.seen_by))
 
     @property
     def places(self) -> list[str]:
@@ -243,6 +266,7 @@ def _cell(check: CheckResult) -> Cell:
         red=check.red,
         problems=sum(finding.counts for finding in check.findings),
         rules=tuple(dict.fromkeys(one_line(finding.rule, 40) for finding in check.findings if finding.counts)),
+        rank=_check_rank(check),
     )
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -51,10 +53,41 @@ def test_no_string_of_a_model_becomes_markup(readiness):
     assert set(page.tags) <= SAMPLE_TAGS
 
 
-def test_nothing_is_loaded_from_elsewhere():
+def test_nothing_is_loaded_from_elsewhere_and_no_other_script_runs():
     text = render(sample())
-    assert not re.search(r"\bsrc=|\bhref=|url\(|@import|<script|<link", text)
-    assert "default-src 'none'" in text
+    assert not re.search(r"\bsrc=|url\(|@import|<link|href=\"[^#]", text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall('Content-Security-Policy" content="(.*?)"', text)
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def test_what_can_be_chosen():
+    text = render(sample())
+    choices = {
+        id_: re.findall("<option>(.*?)</option>", values)
+        for id_, values in re.findall(r'<select id="(.*?)">(.*?)</select>', text, re.DOTALL)
+    }
+    assert choices == {
+        "outcome": ["crashed", "errored", "expected", "failed", "not-checked", "passed", "timed-out"],
+        "rule": ["EXP101", "EXP201"],
+        "origin": ["models/cases.py"],
+    }
+
+
+def test_findings_and_lines_know_their_cases():
+    text = render(shared())
+    assert re.findall(r'id="line-1" data-cases="(.*?)"', text) == ["1 2"]
+    assert re.findall(r'<article class="entry warning" data-cases="(.*?)"', text) == ["1 2"]
+
+
+def test_two_hundred_cases_are_small_enough_to_send():
+    cases = tuple(
+        dataclasses.replace(case, name=f"{case.name}{i}", target=f"hf:{case.name}{i}")
+        for i in range(50)
+        for case in sample().cases
+    )
+    assert len(render(dataclasses.replace(sample(), cases=cases)).encode()) < 1_500_000
 
 
 def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():

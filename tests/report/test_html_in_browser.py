@@ -1,0 +1,130 @@
+"""The page in a browser: what its script does, and that it can be used by everyone."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from readiness_samples import passing, sample, shared
+
+from exportlint.report import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+api = pytest.importorskip("playwright.sync_api")
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[api.Browser]:
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "r.html"
+    cases = (*sample().cases, *shared().cases, *passing().cases)
+    write(dataclasses.replace(sample(), cases=cases), path)
+    return path
+
+
+@pytest.fixture
+def page(browser, file) -> Iterator[api.Page]:
+    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: request.url == file.as_uri() or troubles.append(request.url))
+    page.goto(file.as_uri())
+    yield page
+    page.close()
+    assert troubles == []
+
+
+def names(page) -> list[str]:
+    return [row.inner_text() for row in page.locator("#cases tbody tr:visible th a").all()]
+
+
+ALL = ["unlucky", "decoder", "a", "b", "known", "encoder", "model"]
+
+
+def test_search_and_choices_leave_what_fits(page):
+    assert names(page) == ALL
+    page.fill("#search", "COD")
+    assert names(page) == ["decoder", "encoder"]
+    assert page.inner_text("#count") == "2 of 7 cases"
+    page.select_option("#outcome", "failed")
+    assert names(page) == ["decoder"]
+    page.fill("#search", "")
+    assert names(page) == ["decoder", "a", "b"]
+    page.select_option("#rule", "EXP101")
+    assert names(page) == ["decoder"]
+    assert page.locator("article:visible").count() == 2  # what is known of another case is not shown
+    page.select_option("#rule", "")
+    page.select_option("#outcome", "")
+    page.select_option("#origin", "model.py")
+    assert names(page) == ["model"]
+    assert page.locator("article:visible").count() == 0
+
+
+def test_a_case_and_a_line_show_what_concerns_them_and_back_goes_back(page):
+    page.click("text=encoder")
+    assert names(page) == ["encoder"]
+    page.go_back()
+    assert names(page) == ALL
+    page.click("#line-1 a")
+    assert names(page) == ["decoder", "a", "b"]
+    page.click("text=show all cases")
+    assert names(page) == ALL
+
+
+def test_columns_are_sorted_both_ways(page):
+    page.click("#cases thead button:has-text('case')")
+    assert names(page) == sorted(ALL)
+    page.click("#cases thead button:has-text('case')")
+    assert names(page) == sorted(ALL, reverse=True)
+    page.click("#cases thead button:has-text('capture')")
+    assert names(page)[:2] == ["unlucky", "decoder"]
+
+
+def test_the_keyboard_is_enough(page):
+    page.keyboard.press("/")
+    page.keyboard.type("unlucky")
+    assert names(page) == ["unlucky"]
+    page.fill("#search", "")
+    page.focus("#case-2 a")
+    page.keyboard.press("Enter")
+    assert names(page) == ["decoder"]
+    page.keyboard.press("Escape")
+    assert names(page) == ALL
+    page.focus("#cases thead button")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#cases thead th", "aria-sort") == "ascending"
+
+
+@pytest.mark.parametrize("width", [380, 1200])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_cut_off_and_words_can_be_read(page, width, scheme):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert Axe().run(page).generate_report().startswith("Found 0 accessibility violations")
+
+
+def test_without_scripts_everything_is_shown(browser, file):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert names(page) == ALL
+    assert not page.locator("#controls").is_visible()
+    assert page.locator("article").count() == page.locator("article:visible").count() > 0
+    context.close()
