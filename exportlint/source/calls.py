@@ -69,7 +69,11 @@ PREDICATES = {
     "torch.overrides.has_torch_function_variadic": False,
     "torch.is_grad_enabled": None,
     # Judged is the export on a machine without an accelerator: what is reported there is wrong everywhere.
-    "torch.cuda.is_available": False,
+    **dict.fromkeys(("torch.cuda.is_available", "torch.xpu.is_available", "torch.mps.is_available"), False),
+    **dict.fromkeys(("torch.backends.mps.is_available", "torch.accelerator.is_available"), False),
+    **dict.fromkeys(("torch.cuda.device_count", "torch.xpu.device_count", "torch.mps.device_count"), 0),
+    "torch.accelerator.device_count": 0,
+    "torch.cuda.is_bf16_supported": False,
 }
 # Objects of other libraries that rules want to recognise by their methods.
 _MADE = {
@@ -185,7 +189,10 @@ def torch_module(it: Interpreter, node: ast.Call, callee: TorchModule, given: Ar
         own = Tensor("follows", real=True)
         if callee.unknown_to:
             own = Tensor("default", None, scalar=False, home=f"list {callee.unknown_to}", real=True)
-        made = tensors.combine(it, node, (own, *given.all), state)
+        taken = given.all
+        if callee.name in facts().modules_with_parameters:  # which want a dimension of features
+            taken = tuple(replace(v, scalar=False) if isinstance(v, Tensor) else v for v in taken)
+        made = tensors.combine(it, node, (own, *taken), state)
         result = _module_result(callee.name, kind, made, given)
     _called(it, node, callee.name, callee, given, result, state)
     return result

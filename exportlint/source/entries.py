@@ -17,6 +17,7 @@ from exportlint.source.values import (
     UNKNOWN,
     Closure,
     Const,
+    Device,
     External,
     Function,
     Instance,
@@ -104,6 +105,8 @@ def _given(it: Interpreter, function: Function, cls: ClassEntry | None) -> Argum
 def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state: State) -> Value:
     """What a parameter of an entry is: by annotation, by default, by the way the body uses it."""
     otherwise = default(it, parameter, Arguments(open=True), state)
+    if isinstance(otherwise, Device):
+        return otherwise
     if parameter.node.annotation is not None:
         value = annotated(it, parameter.node.annotation, state)
         if value != UNKNOWN:

@@ -334,6 +334,10 @@ def compared(it: Interpreter, node: ast.AST, op: ast.cmpop, pair: tuple[Value, V
     return _static_comparison(op, left, right)
 
 
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, (int, float))
+
+
 def _test(op: ast.cmpop, other: Value, reflected: bool) -> Step | None:
     function = _COMPARISONS.get(type(op))
     numeric = isinstance(other, Const) and isinstance(other.value, (int, float))
@@ -366,6 +370,8 @@ def _static_comparison(op: ast.cmpop, left: Value, right: Value) -> Value:
         return Const(isinstance(op, ast.NotEq))  # models are taken to run in torch's default dtype
     if isinstance(left, Const) and isinstance(right, Const) and isinstance(op, (ast.Eq, ast.NotEq)):
         return Const((left.value == right.value) is isinstance(op, ast.Eq))
+    if _is_number(left) and _is_number(right) and type(op) in _COMPARISONS:
+        return Const(bool(_COMPARISONS[type(op)](left.value, right.value)))  # type: ignore[attr-defined]
     return UNKNOWN if isinstance(left, Unknown) or isinstance(right, Unknown) else Static("bool")
 
 

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from exportlint.source import attributes, calls, expressions, statements
+from exportlint.source import attributes, calls, conditions, expressions, statements
 from exportlint.source.events import Called, Carried, Changed, Converted, Defined, Event, Indexed, Iterated
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
 from exportlint.source.parameters import Arguments, bind
@@ -406,8 +406,28 @@ class Interpreter:
         if key not in self.globals:
             self.globals[key] = UNKNOWN  # cuts circles
             extents = target.module.assigned[target.name]
-            self.globals[key] = join_all(tuple(self.statement_value(extent, target.name) for extent in extents))
+            running = [extent for extent in extents if self._may_run(extent)] or extents
+            self.globals[key] = join_all(tuple(self.statement_value(extent, target.name) for extent in running))
         return self.globals[key]
+
+    def _may_run(self, extent: Extent) -> bool:
+        """Whether no test of an ``if`` around a statement outside of functions has surely another answer."""
+        arm = extent.arm
+        while arm is not None:
+            branch = arm.statement.statement
+            answer = self._answer(branch.test, extent.module) if isinstance(branch, ast.If) else None
+            if answer is not None and answer is not arm.answer:
+                return False
+            arm = arm.within
+        return True
+
+    def _answer(self, test: ast.expr, module: ModuleIndex) -> bool | None:
+        """The answer of a test outside of functions, where it is certain."""
+        self.silent += 1
+        try:
+            return conditions.truth(self.expression(test, State(Frame(module))))
+        finally:
+            self.silent -= 1
 
     def statement_value(self, extent: Extent, name: str) -> Value:
         """What a statement outside of functions binds a name to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from exportlint.source.values import (
     SETTING,
     UNKNOWN,
     Const,
+    Device,
     Dict,
     Function,
     Sequence,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from exportlint.source.state import State
 
 
+_DEVICE = re.compile(r"(?:cpu|cuda|mps|xpu|hpu|npu)(?::\d+)?")
 OPEN = "open"
 """Where a dictionary of keyword arguments is kept that holds more than is known."""
 
@@ -102,7 +105,7 @@ def _keyword(
 
 def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: State) -> Value:
     """What a parameter is for which no argument is known."""
-    nothing = SETTING if arguments.open and it.constructing else UNKNOWN
+    nothing: Value = SETTING if arguments.open and it.constructing else UNKNOWN
     if parameter.default is None:
         return nothing
     it.silent += 1
@@ -113,8 +116,18 @@ def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: 
         return replace(value, kept=place, home=place)
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
         return settled(replace(value, kept=place), place)  # made once, for all calls
-    if arguments.open:
-        if isinstance(value, Const) and value != NONE:
-            return Static(type(value.value).__name__, given=bool(it.constructing))
-        return nothing
-    return value
+    if not arguments.open:
+        return value
+    if isinstance(value, Const) and value != NONE:
+        nothing = Static(type(value.value).__name__, given=bool(it.constructing))
+    return _device_at_import(it, parameter.default, value, inner) or nothing
+
+
+def _device_at_import(it: Interpreter, node: ast.expr, value: Value, inner: State) -> Device | None:
+    """The device that a default is, where it was chosen when the file ran; one that is written there is an offer."""
+    written = isinstance(node, ast.Call) and node.args and all(isinstance(part, ast.Constant) for part in node.args)
+    if written or isinstance(node, ast.Constant):
+        return None
+    if isinstance(value, Const) and isinstance(value.value, str) and _DEVICE.fullmatch(value.value):
+        return Device("literal", value.value, it.site(node, inner))
+    return value if isinstance(value, Device) and value.placement == "literal" else None

@@ -560,8 +560,14 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
     )
 
 
+def _merge_devices(left: Device, right: Device) -> Device | None:
+    """The same device that is written down in two places."""
+    return left if (left.placement, left.name) == (right.placement, right.name) else None
+
+
 _MERGERS: dict[type[Value], Callable[[Any, Any], Value | None]] = {
     Tensor: _merge_tensors,
+    Device: _merge_devices,
     Size: _merge_sizes,
     Number: _first,
     Array: _first,

@@ -272,6 +272,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
+    Path(sys.argv[2]).write_text("{}", encoding="utf-8")
     for job in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

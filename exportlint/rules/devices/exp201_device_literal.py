@@ -2,7 +2,8 @@
 
 ## What it does
 Reports a device that is a constant in the source: `device="cpu"`, `.cuda()`, `.to("cuda:0")`, where the tensor meets
-one that follows the inputs.
+one that follows the inputs. A device that was chosen when the file was imported is one too:
+`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`.
 
 ## Why it matters
 After the model moved, the tensor stays where the literal says. The eager model then fails with tensors on two
