@@ -4,7 +4,7 @@
     python benchmarks/zoo.py RESULTS.jsonl... --output benchmarks/results/zoo.md
 
 Where results hold a model several times, the last line counts. A finding is *shown by* a script in ``fixtures/found/``
-that shows the same rule in the same file without exportlint.
+that shows the same rule in the same file without exportlint, at the same line if there is such a script.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exportlint import whole_file
 
 FOUND = Path(__file__).parent.parent / "fixtures" / "found"
 LIST = Path(__file__).parent / "zoo_models.txt"
-HEADER = re.compile(r"^# (EXP\d+) (\S+?):\d+", re.MULTILINE)
+HEADER = re.compile(r"^# (EXP\d+) (\S+?):(\d+)", re.MULTILINE)
 NOT_BUILT = (
     "the factory fails",
     "the example inputs cannot be made",
@@ -37,12 +37,13 @@ def read(paths: list[Path]) -> dict[str, dict[str, Any]]:
     return {record["model"]: record for record in records}
 
 
-def proofs() -> dict[tuple[str, str], str]:
-    """The scripts that show a finding, by rule and file."""
-    found = {}
+def proofs() -> dict[tuple[str, str, str | None], str]:
+    """The scripts that show a finding, by rule, file and line, and by rule and file alone."""
+    found: dict[tuple[str, str, str | None], str] = {}
     for script in sorted(FOUND.glob("*.py")):
-        for rule, file in HEADER.findall(script.read_text(encoding="utf-8")):
-            found[rule, file] = script.name
+        for rule, file, line in HEADER.findall(script.read_text(encoding="utf-8")):
+            found[rule, file, line] = script.name
+            found.setdefault((rule, file, None), script.name)
     return found
 
 
@@ -130,7 +131,7 @@ def finding_rows(built: dict[str, dict[str, Any]]) -> list[str]:
     for (rule, file, line), entry in findings(built).items():
         models = list(entry["models"])
         some = ", ".join(models[:4]) + (f" and {len(models) - 4} more" if len(models) > 4 else "")
-        proof = shown.get((rule, file))
+        proof = shown.get((rule, file, str(line)), shown.get((rule, file, None)))
         link = f"[{proof}](../../fixtures/found/{proof})" if proof else "not shown"
         checks = ", ".join(entry["checks"])
         rows.append(f"| {rule} | {file}:{line} | {some} | {checks} | {clean(entry['message'])} | {link} |")
