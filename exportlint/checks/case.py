@@ -343,6 +343,7 @@ def method_module(model: Any, method: str) -> Any:
             return getattr(self.model, method)(*args, **kwargs)
 
     functools.update_wrapper(MethodOf.forward, getattr(type(model), method))
+    MethodOf.__name__ = MethodOf.__qualname__ = f"{type(model).__name__}.{method}"
     return MethodOf()
 
 

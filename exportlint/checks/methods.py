@@ -1,21 +1,22 @@
 """The check ``methods``: do the programs of several methods of one model work together, and when they are saved as one?
 
 1. All methods are captured from one model, so that their programs share its weights and buffers, and are called one
-   after the other, as the eager model's methods are.
+   after the other, as the eager model's methods are, and all once more. After each call results, arguments, buffers and
+   shared memory are compared.
 2. They are saved in one file, loaded and called again. Each loaded program has state of its own: what one writes into a
-   buffer, the others no longer see. That is a finding where it changes what they return.
+   buffer, the others no longer see. That is a finding where a call differs by it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.utils import _pytree as pytree
-
 from exportlint import blame
-from exportlint.checks import programs
-from exportlint.checks.context import Context, ModelError, call, fresh
+from exportlint.checks import programs, sequences
+from exportlint.checks.context import Context, ModelError
+from exportlint.checks.programs import Programs
 from exportlint.checks.results import NOT_ASKED
+from exportlint.checks.sequences import Done, PartedError, Run
 from exportlint.findings import CheckResult
 from exportlint.torch_hooks import packages
 
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import torch
-    from torch import nn
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import Inputs
-    from exportlint.checks.programs import Programs
     from exportlint.findings import Finding
 
 NAME = "methods"
@@ -47,7 +46,11 @@ def run(ctx: Context) -> CheckResult:
     except programs.NotExportedError as error:
         return _not_checked(f"a method is not captured: {error}")
     except ModelError as error:
-        return _not_checked(f"the model does not run: the {error.stage} fails")
+        words = blame.words(error.__cause__ or error)
+        what = (
+            "a method fails when it is called after the others" if error.stage == "step" else f"the {error.stage} fails"
+        )
+        return _not_checked(f"the model does not run: {what}: {words}")
 
 
 def _not_checked(reason: str) -> CheckResult:
@@ -55,17 +58,10 @@ def _not_checked(reason: str) -> CheckResult:
 
 
 def _check(subject: Programs) -> CheckResult:
-    inputs, model = _examples(subject), subject.ctx.build()
-    expected = {
-        name: _kept(subject.ctx.call_eager(subject.eager(model, name), arguments))
-        for name, arguments in _examples(subject).items()
-    }
-    with subject.unchanged():
-        wrong = _differs(subject, expected, inputs, subject.modules)
-    if wrong is not None:
-        name, words = wrong
-        message = f"the program of {name} returns something else than the method, called after the others"
-        return _failed(_finding(subject, name, message, words, silent=True), ())
+    parted = _part(subject)
+    if parted is not None:
+        message = f"the program of {parted.done[-1].name} does something else than the method, called after the others"
+        return _failed(_finding(subject, parted, message, silent=True), ())
     shared, notes = _shared(subject), []
     if shared:
         size = sum(nbytes for _, nbytes in shared.values())
@@ -78,10 +74,10 @@ def _check(subject: Programs) -> CheckResult:
             reason=f"the methods are not saved together: {why_not}",
             notes=tuple(notes),
         )
-    return _saved(subject, expected, notes)
+    return _saved(subject, notes)
 
 
-def _saved(subject: Programs, expected: Mapping[str, Any], notes: list[str]) -> CheckResult:
+def _saved(subject: Programs, notes: list[str]) -> CheckResult:
     """Save all programs as one file, load them and call them again."""
     file = subject.ctx.path(FILE)
     subject.ctx.stage("save of all methods")
@@ -95,14 +91,14 @@ def _saved(subject: Programs, expected: Mapping[str, Any], notes: list[str]) -> 
     size = file.stat().st_size
     file.unlink()
     notes.append(_about_size(subject.programs, loaded, size))
-    modules = {name: program.module() for name, program in loaded.items()}
-    wrong = _differs(subject, expected, _examples(subject), modules)
-    if wrong is None:
-        reason = f"{len(modules)} methods in a file of {_words(size)}"
-        return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(notes))
-    name, words = wrong
+    again = Programs(subject.ctx, loaded, {name: program.module() for name, program in loaded.items()})
+    parted = _part(again)
+    if parted is None:
+        reason = f"{len(loaded)} methods in a file of {_words(size)}"
+        return CheckResult(name=NAME, outcome="passed", reason=reason, notes=(*notes, *subject.ctx.judged))
+    name = parted.done[-1].name
     message = f"saved in one file, the methods no longer share state: {name} does not see what the others wrote"
-    return _failed(_finding(subject, name, message, words, silent=False), tuple(notes))
+    return _failed(_finding(again, parted, message, silent=False), tuple(notes))
 
 
 def _examples(subject: Programs) -> dict[str, Inputs]:
@@ -113,32 +109,24 @@ def _examples(subject: Programs) -> dict[str, Inputs]:
     }
 
 
-def _kept(result: Any) -> Any:
-    """A result that later calls cannot change."""
-    import torch
+def _part(subject: Programs) -> PartedError | None:
+    """Where the sides part, if every method is called in the order of the case, and all once more.
 
-    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), result)
-
-
-def _differs(
-    subject: Programs, expected: Mapping[str, Any], inputs: Mapping[str, Inputs], modules: Mapping[str, nn.Module]
-) -> tuple[str, str] | None:
-    """The first method whose program returns something else, called after those before it, and what."""
-    subject.ctx.stage("run of the programs")
-    names = list(expected)
-    for i, (name, wanted) in enumerate(expected.items()):
-        reference = subject.ctx.reference(
-            *(inputs[earlier] for earlier in names[: i + 1]),
-            call_of=lambda model, place: subject.eager(model, names[place]),
-        )
-        try:
-            found = subject.ctx.compare(wanted, call(modules[name], fresh(inputs[name])), reference=reference)
-        except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
-            return name, blame.words(error)
-        if found is not None:
-            return name, str(found)
+    Raises:
+        ModelError: When the eager model fails the first time round; the second time, it may have come to an end.
+    """
+    run, examples = Run(subject), _examples(subject)
+    try:
+        for inputs in (examples, examples):
+            for name, arguments in inputs.items():
+                run.call(Done(name, name, arguments, arguments))
+    except PartedError as parted:
+        return parted
+    except ModelError:
+        if len(run.done) <= len(examples):
+            raise
+    finally:
+        run.end()
     return None
 
 
@@ -146,8 +134,10 @@ def _failed(finding: Finding, notes: tuple[str, ...]) -> CheckResult:
     return CheckResult(name=NAME, outcome="failed", reason=finding.message, findings=(finding,), notes=notes)
 
 
-def _finding(subject: Programs, method: str, message: str, evidence: str, *, silent: bool) -> Finding:
-    place = blame.definition_of(getattr(type(subject.ctx.build()), method, None))
+def _finding(subject: Programs, parted: PartedError, message: str, *, silent: bool) -> Finding:
+    evidence, place = sequences.blamed(subject, parted, parted.words)
+    if not silent:  # nothing is wrong at the line that first sees it
+        place = sequences.method_of(subject, parted)
     rewrite = None if silent else "Pass what is carried between the methods in and out, or export them as one method."
     outcome: Any = "silent" if silent else "unportable"
     return blame.finding("EXP004", message, place, outcome=outcome, rewrite=rewrite, evidence=evidence)

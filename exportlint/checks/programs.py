@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.case import ModelCase
+    from exportlint.parity.observed import Observed
 
 FORWARD = "forward"
 PREFIX = "model."  # of the names of the model's state in the program of a method
@@ -57,10 +58,17 @@ class Programs:
         captured: nn.Module = method_module(model, method) if self.of_methods else model
         return captured
 
-    def buffers(self, method: str) -> dict[str, torch.Tensor]:
-        """The buffers of the program of this method, by their names in the model."""
-        named = dict(self.modules[method].named_buffers())
-        return {name.removeprefix(PREFIX): buffer for name, buffer in named.items()} if self.of_methods else named
+    def name_in_the_model(self, name: str) -> str:
+        """What the model calls a module, a parameter or a buffer of the program of a method."""
+        return name.removeprefix(PREFIX) if self.of_methods else name
+
+    def by_names_of_the_model(self, called: Observed) -> Observed:
+        """What a call of a program did, its state called as the model calls it."""
+        if not self.of_methods:
+            return called
+        buffers = {self.name_in_the_model(name): buffer for name, buffer in called.buffers.items()}
+        shares = {output: tuple(map(self.name_in_the_model, names)) for output, names in called.shares.items()}
+        return dataclasses.replace(called, buffers=buffers, shares=shares)
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:

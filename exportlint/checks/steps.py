@@ -16,17 +16,14 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from torch.utils import _pytree as pytree
 
 from exportlint import blame
-from exportlint.checks import programs
+from exportlint.checks import programs, sequences
 from exportlint.checks.case import Moment, as_inputs
-from exportlint.checks.context import ModelError, call, fresh
+from exportlint.checks.context import ModelError, fresh
 from exportlint.checks.results import NOT_ASKED, of_model_error
+from exportlint.checks.sequences import Done, PartedError, Run
 from exportlint.findings import CheckResult
-from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
-from exportlint.parity.parting import parting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,66 +31,18 @@ if TYPE_CHECKING:
     from exportlint.checks.case import Inputs, Step
     from exportlint.checks.context import Context
     from exportlint.checks.programs import Programs
-    from exportlint.parity.compare import Difference
-    from exportlint.parity.observed import Observed
-    from exportlint.parity.parting import Parting
-    from exportlint.parity.reference import Reference
 
 NAME = "steps"
 LONGEST = 16  # calls in a drawn sequence
 SECONDS = 60.0  # what drawing may take
 
 
-class PartedError(Exception):
-    """The program failed, or returned or wrote something else, in the last of these calls."""
-
-    def __init__(self, done: tuple[Done, ...], evidence: str) -> None:
-        super().__init__(evidence)
-        self.done, self.evidence = done, evidence
-
-    @property
-    def words(self) -> str:
-        """The sequence and what happened at its end."""
-        return f"{', '.join(step.name for step in self.done)}: {self.evidence}"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A call that was made.
-
-    Attributes:
-        name: Name of the step.
-        method: The method that was called; empty for a reset.
-        inputs: Copies of the arguments on the eager model's side.
-        own: The same on the program's side.
-    """
-
-    name: str
-    method: str = ""
-    inputs: Inputs = ((), {})
-    own: Inputs = ((), {})
-
-
 @dataclass
-class Run:
-    """One sequence of calls of a fresh eager model and of the programs."""
+class Steps(Run):
+    """A sequence of steps of a case."""
 
-    subject: Programs
-    steps: Mapping[str, Step | None]
-    done: list[Done] = field(default_factory=list)
-    count: int = 0
-    last: Any = None
-    own: Any = None
-
-    def __post_init__(self) -> None:
-        self.ctx = self.subject.ctx
-        self.model = self.ctx.build()
-        self._restored = self.subject.unchanged()
-        self._restored.__enter__()
-
-    def end(self) -> None:
-        """Give the programs their state back."""
-        self._restored.__exit__(None, None, None)
+    steps: Mapping[str, Step | None] = field(default_factory=dict)
+    count: int = 0  # calls since the beginning, or the last reset
 
     def step(self, name: str, seed: int) -> None:
         """Make a step, if it is possible now.
@@ -127,48 +76,8 @@ class Run:
             raise ModelError("step") from error
 
     def _call(self, done: Done) -> None:
-        self.done.append(done)
-        function, module = self.subject.eager(self.model, done.method), self.subject.modules[done.method]
-        eager_inputs = fresh(done.inputs)
-        self.ctx.stage(f"eager call of the step {done.name}")
-        try:
-            eager = observe(self.model, eager_inputs, lambda _, inputs: call(function, inputs))
-        except Exception as error:
-            raise ModelError("step") from error
-        self.ctx.stage(f"program in the step {done.name}")
-        try:
-            program = observe(module, fresh(done.own), call)
-        except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
-            raise PartedError(tuple(self.done), blame.words(error)) from error
-        evidence = self._differ(done, eager, program)
-        if evidence is not None:
-            raise PartedError(tuple(self.done), evidence)
-        self.count, self.last, self.own = self.count + 1, eager.result, program.result
-
-    def _differ(self, done: Done, eager: Observed, program: Observed) -> str | None:
-        """How the two calls differ, in words."""
-        reference = self._reference()
-        found = self.ctx.compare(eager.result, program.result, reference=reference)
-        if found is not None:
-            return str(found)
-
-        def close(a: Any, b: Any, name: str) -> Difference | None:
-            return compare(a, b, reference=reference.of_left(name), **self.ctx.tolerance)
-
-        buffers = self.subject.buffers(done.method)
-        words = inputs_differ(eager, program, close) or buffers_differ(eager.buffers, buffers, close)
-        self.ctx.judge(reference)
-        return words or shares_differ(eager, program)
-
-    def _reference(self) -> Reference:
-        """The last call in float64, after those before it."""
-        calls = [done for done in self.done if done.method]
-        return self.ctx.reference(
-            *(done.inputs for done in calls),
-            call_of=lambda model, place: self.subject.eager(model, calls[place].method),
-        )
+        self.call(done)
+        self.count += 1
 
 
 def run(ctx: Context) -> CheckResult:
@@ -194,7 +103,7 @@ def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -
     search = Search(subject, steps, max(1, ctx.settings.examples))
     parted = search.run()
     if parted is not None:
-        return _failed(subject, steps, parted)
+        return _failed(subject, parted)
     reason = f"{search.calls} calls in {search.sequences} sequences of up to {search.longest}"
     return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(subject.ctx.judged))
 
@@ -222,11 +131,11 @@ class Search:
         found = [parted for parted in (drawn, first) if parted is not None]
         return min(found, key=lambda parted: len(parted.done), default=None)
 
-    def begin(self) -> Run:
+    def begin(self) -> Steps:
         """Begin a sequence."""
-        return Run(self.subject, self.steps)
+        return Steps(self.subject, steps=self.steps)
 
-    def count(self, run: Run) -> None:
+    def count(self, run: Steps) -> None:
         """Count the calls of a sequence that has ended."""
         calls = sum(bool(done.method) for done in run.done)
         self.calls, self.sequences, self.longest = self.calls + calls, self.sequences + 1, max(self.longest, calls)
@@ -307,30 +216,9 @@ def _rule(search: Search, name: str) -> Any:
     return rule(seed=st.integers(0, 2**16))(step)
 
 
-def _failed(subject: Programs, steps: Mapping[str, Step | None], parted: PartedError) -> CheckResult:
-    where = _where(subject, steps, parted)
-    evidence = parted.words if where is None else f"{parted.words}; {where}"
-    function = getattr(type(subject.ctx.build()), parted.done[-1].method, None)
-    place = where.place if where is not None and where.place is not None else blame.definition_of(function)
+def _failed(subject: Programs, parted: PartedError) -> CheckResult:
+    evidence, place = sequences.blamed(subject, parted, parted.words)
     calls = "its first call" if len(parted.done) == 1 else f"a sequence of {len(parted.done)} calls"
     message = f"the program parts from the eager model in {calls}"
     found = blame.finding("EXP004", message, place, outcome="silent", evidence=evidence)
     return CheckResult(name=NAME, outcome="failed", reason=f"{message}: {parted.words}", findings=(found,))
-
-
-def _where(subject: Programs, steps: Mapping[str, Step | None], parted: PartedError) -> Parting | None:
-    """Where values part in the last call, after the calls before it."""
-    *before, last = parted.done
-    run = Run(subject, steps)
-    try:
-        for done in before:
-            if done.method:
-                call(subject.eager(run.model, done.method), fresh(done.inputs))
-                call(subject.modules[done.method], fresh(done.own))
-        model, inputs = subject.as_captured(run.model, last.method), fresh(last.inputs)
-        flat = pytree.tree_leaves(fresh(last.own))
-        return parting(model, lambda: call(model, inputs), subject.programs[last.method], flat)
-    except Exception:
-        return None
-    finally:
-        run.end()

@@ -40,11 +40,38 @@ def place_of(ctx: Context, program: ExportedProgram) -> tuple[Place | None, str]
     return place, "" if found is None else str(found)
 
 
-def values_part(ctx: Context, program: ExportedProgram, inputs: Inputs) -> Parting | None:
-    """Where the values of the program part from those of the eager model in a call with these inputs."""
-    model, flat = ctx.build(), pytree.tree_leaves(fresh(inputs))
+def values_part(
+    ctx: Context,
+    program: ExportedProgram,
+    inputs: Inputs,
+    *,
+    model: torch.nn.Module | None = None,
+    own: Inputs | None = None,
+    called: Callable[[Any, Inputs], Any] = call,
+) -> Parting | None:
+    """Where the values of the program part from those of the eager model in a call with these inputs.
+
+    Args:
+        ctx: The model case.
+        program: The program, in the state that earlier calls left; it keeps that.
+        inputs: The arguments, which are copied.
+        model: The eager model in that state; a fresh one without it.
+        own: The program's arguments, where they are others.
+        called: Calls either of them.
+    """
+    eager = ctx.build() if model is None else model
+    flat = pytree.tree_leaves(fresh(inputs if own is None else own))
     with unchanged(program):
-        return parting(model, lambda: call(model, fresh(inputs)), program, flat)
+        return parting(
+            eager, lambda: called(eager, fresh(inputs)), program, flat, lambda run, args: called(run, (tuple(args), {}))
+        )
+
+
+def told(evidence: str, found: Parting | None, place: Place | None) -> tuple[str, Place | None]:
+    """The evidence with where values part, and that line, or the given one where it is not known."""
+    if found is None:
+        return evidence, place
+    return f"{evidence}; {found}", found.place or place
 
 
 def without_data(ctx: Context, program: ExportedProgram) -> Place | None:

@@ -2,13 +2,16 @@
 
 Both are run on the same call. Every value that an operator returns in eager is remembered by a fingerprint, so that a
 node of the program whose inputs eager knows too, and whose result it does not, is where they part. What the capture
-left out, added or moved does not matter.
+left out, added or moved does not matter. A program that was saved and loaded is laid beside itself in the same way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +22,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from exportlint import places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from torch import nn
     from torch.export import ExportedProgram
 
     from exportlint.places import Place
+
+Called = Callable[[Callable[..., Any], Sequence[Any]], Any]
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 ODD = 0x1E3779B97F4A7C15  # a large odd number: sums of products with its multiples tell orders apart
@@ -66,12 +71,18 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.values: set[Print] = set()
         self.used: set[Print] = set()
+        self.users: dict[tuple[str, Print], Place] = {}  # the line that gave a value to an operator first
         self.results: list[tuple[str, list[Print]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result, taken = func(*args, **(kwargs or {})), prints((args, kwargs))
         self.used.update(taken)
         self.values.update(taken, prints(result))
+        place = places.caller(sys._getframe(1)) if taken else None
+        if place is not None:
+            for value in taken:
+                self.users.setdefault((str(func), value), place)
+                self.users.setdefault(("", value), place)
         return result
 
     def watch(self, model: nn.Module, call: Callable[[], Any]) -> None:
@@ -100,14 +111,20 @@ class _Program(torch.fx.Interpreter):
         self.parted: list[torch.fx.Node] = []
         self.sources: set[torch.fx.Node] = set()
         self.fed: list[torch.fx.Node] = []  # by such sources and by nothing else that is strange
+        self.taken: dict[torch.fx.Node, list[Print]] = {}  # by strange nodes
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
+        if n.op == "placeholder":
+            self.known.update(prints(result))
+        if n.op != "call_function":
+            return result
         found = prints(result)
         self.values.update(found)
-        if n.op == "call_function" and not self.known.issuperset(found):
+        if not self.known.issuperset(found):
             self.strange.add(n)
-            tensors = {node for node in n.all_input_nodes if prints(self.env.get(node))}
+            self.taken[n] = prints([self.env.get(node) for node in n.all_input_nodes])
+            tensors = {node for node in n.all_input_nodes if _tensors(self.env.get(node))}
             if not tensors:  # such as a mask that eager does without, which says nothing about what follows
                 self.sources.add(n)
             elif self.strange.isdisjoint(tensors):
@@ -117,7 +134,18 @@ class _Program(torch.fx.Interpreter):
         return result
 
 
-def parting(model: nn.Module, call: Callable[[], Any], program: ExportedProgram, flat: Iterable[Any]) -> Parting | None:
+def _without_gradients(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    with torch.no_grad():
+        return function(*args)
+
+
+def parting(
+    model: nn.Module,
+    call: Callable[[], Any],
+    program: ExportedProgram,
+    flat: Iterable[Any],
+    called: Called = _without_gradients,
+) -> Parting | None:
     """Where the program's call parts from the eager one; ``None`` where that cannot be seen.
 
     Args:
@@ -125,18 +153,45 @@ def parting(model: nn.Module, call: Callable[[], Any], program: ExportedProgram,
         call: Calls it.
         program: The program that returns something else.
         flat: The flattened arguments of the same call.
+        called: Calls the program as the eager model is called: without gradients, or with the same random numbers.
     """
     eager = _Eager()
+    eager.values.update(prints((list(model.parameters()), list(model.buffers()))))
     runner = _Program(program.module(check_guards=False), eager.values)
-    flat = list(flat)
-    eager.values.update(prints((flat, list(model.parameters()), list(model.buffers()))))
     try:
-        with torch.no_grad():
+        with torch.no_grad() if called is _without_gradients else contextlib.nullcontext():
             eager.watch(model, call)
-            runner.run(*flat)
+        called(runner.run, list(flat))
     except Exception:
         return None
     return _judge(model, eager, runner)
+
+
+def values_of(program: ExportedProgram, flat: Iterable[Any], called: Called = _without_gradients) -> set[Print]:
+    """Fingerprints of what the nodes of a program compute in a call."""
+    runner = _Program(program.module(check_guards=False), set())
+    called(runner.run, list(flat))
+    return runner.values
+
+
+def parted_from(
+    known: Iterable[Print], program: ExportedProgram, flat: Iterable[Any], called: Called = _without_gradients
+) -> Parting | None:
+    """Where a program parts from one that it should be, by what the nodes of that one compute in the same call.
+
+    Args:
+        known: What `values_of` returned of the other.
+        program: The program that returns something else.
+        flat: The flattened arguments of the call.
+        called: As for `parting`.
+    """
+    runner = _Program(program.module(check_guards=False), set(known))
+    try:
+        called(runner.run, list(flat))
+    except Exception:
+        return None
+    parted = runner.parted or runner.fed
+    return _innermost(parted[0]) if parted else None
 
 
 def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
@@ -149,20 +204,35 @@ def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
             continue
         inside = [node for node in parted if path in _paths(node)]
         if inside:
-            return _of_node(model, inside[0], path)
+            return _placed(_of_node(inside[0], path, model), inside[0], eager, runner)
         known = [node for node in nodes if path in _paths(node)]
         # All that is computed inside is right, so something is not computed. What nobody uses need not be.
         if path and missing & eager.used and runner.strange.isdisjoint(known):
-            return dataclasses.replace(_of_node(model, known[-1], path), left_out=True)
-    return _of_node(model, parted[0], next(iter(reversed(_paths(parted[0]))), "")) if parted else None
+            return dataclasses.replace(_of_node(known[-1], path, model), left_out=True)
+    return _placed(_innermost(parted[0], model), parted[0], eager, runner) if parted else None
 
 
-def _of_node(model: nn.Module, node: torch.fx.Node, path: str) -> Parting:
+def _innermost(node: torch.fx.Node, model: nn.Module | None = None) -> Parting:
+    """The parting at a node, in the innermost module that it was captured in."""
+    return _of_node(node, next(iter(reversed(_paths(node))), ""), model)
+
+
+def _of_node(node: torch.fx.Node, path: str, model: nn.Module | None = None) -> Parting:
+    """The parting at a node; the class of the module is what the model has there, or what the capture noted."""
     try:
-        kind = type(model.get_submodule(path)).__name__
-    except AttributeError:
+        kind = type(model.get_submodule(path)).__name__ if model is not None else _kinds(node)[path]
+    except (AttributeError, KeyError):
         kind = "a module that is gone"
     return Parting(path, kind, node.name, str(node.target), line_of(node))
+
+
+def _placed(found: Parting, node: torch.fx.Node, eager: _Eager, runner: _Program) -> Parting:
+    """The parting with a line: where the capture noted none, that at which eager gives an operator the same value."""
+    if found.place is not None:
+        return found
+    taken = runner.taken.get(node, [])
+    lines = [eager.users.get((func, value)) for func in (str(node.target), "") for value in taken]
+    return dataclasses.replace(found, place=next((line for line in lines if line is not None), None))
 
 
 def line_of(node: torch.fx.Node) -> Place | None:
@@ -173,14 +243,24 @@ def line_of(node: torch.fx.Node) -> Place | None:
 
 def _paths(node: torch.fx.Node) -> list[str]:
     """Paths of the modules that the node was captured in, outermost first."""
+    return list(_kinds(node))
+
+
+def _kinds(node: torch.fx.Node) -> dict[str, str]:
+    """The same with the names of their classes; further calls of one module are not told apart."""
     stack = (node.meta.get("nn_module_stack") or {}).values()
-    return [re.sub(r"@\d+$", "", str(entry[0])) for entry in stack]
+    named = ((re.sub(r"@\d+$", "", str(path)), getattr(kind, "__qualname__", str(kind))) for path, kind in stack)
+    return {path: kind.rpartition(".")[2] for path, kind in named}
 
 
 def prints(tree: Any) -> list[Print]:
     """Fingerprints of the tensors in a tree that hold data: equal for equal shape, dtype and values."""
+    return [fingerprint(leaf) for leaf in _tensors(tree)]
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(tree)
-    return [fingerprint(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor) and _holds_data(leaf)]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and _holds_data(leaf)]
 
 
 def _holds_data(tensor: torch.Tensor) -> bool:

@@ -217,6 +217,73 @@ def test_methods_without_state_pass(tmp_path):
     assert methods.run(context(second, tmp_path)).reason == "not asked for: the methods are checked with Two.encode"
 
 
+class Stages(nn.Module):
+    """An encoder and a decoder around one buffer, in which one thing is done otherwise while it is captured."""
+
+    def __init__(self, fault=""):
+        super().__init__()
+        self.fault = fault
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("cache", torch.zeros(4))
+        self.register_buffer("count", torch.zeros(()))
+
+    def now(self, fault):
+        return self.fault == fault and torch.compiler.is_exporting()
+
+    def encode(self, x):
+        self.cache.copy_(self.linear(x) * (2 if self.now("buffer") else 1))  # written
+        return x + 1
+
+    def prefill(self, x, into):
+        into[1:] = x[1:] * (3 if self.now("argument") else 2)  # into
+        return self.cache + x
+
+    def decode(self, x):
+        if self.fault == "second" and not torch.compiler.is_exporting():
+            self.cache.mul_(2)
+        self.count.add_(1)
+        return self.cache.clone() if self.now("memory") else self.cache  # shared
+
+
+@pytest.mark.parametrize(
+    ("fault", "method", "words", "where", "line"),
+    [
+        ("buffer", "encode", "encode: the buffer cache: 4 of 4 values differ", "mul (aten.mul.Tensor)", "# written"),
+        ("argument", "prefill", "encode, prefill: input 1: 3 of 4", "mul (aten.mul.Tensor)", "# into"),
+        ("memory", "decode", "output shares its memory with cache in eager, with nothing else", "", "def decode"),
+        ("second", "decode", "encode, prefill, decode: output: 4 of 4 values differ", "", "def decode"),
+        ("", "", "", "", ""),
+    ],
+)
+def test_methods_are_compared_as_steps_are(tmp_path, fault, method, words, where, line):
+    x = torch.linspace(1, 2, 4)
+    case = ModelCase(
+        lambda: Stages(fault), methods={"encode": (x,), "prefill": (x, x.clone()), "decode": (x,)}, name="stages"
+    )
+    result = methods.run(context(case.expand()[0], tmp_path))
+    (finding,) = result.findings
+    if not fault:  # right as long as the programs share their buffers, which those in a file do not
+        assert finding.message.startswith("saved in one file, the methods no longer share state: prefill")
+        assert "at [3]: " in finding.evidence
+        return
+    assert finding.message == f"the program of {method} does something else than the method, called after the others"
+    assert words in finding.evidence
+    assert where in finding.evidence
+    assert not where or f"they part in Stages.{method} itself" in finding.evidence
+    assert line in finding.source
+
+
+def test_steps_of_methods_share_what_they_share_in_eager():
+    case = ModelCase(
+        Stages, methods={"encode": (X4,), "decode": (X4,)}, steps={"decode": Step(lambda _: (X4,), method="decode")}
+    )
+    result = steps.run(context(case.expand()[0]))
+    assert (result.outcome, result.findings) == ("passed", ())
+
+
+X4 = torch.linspace(1, 2, 4)
+
+
 def test_a_method_keeps_the_modes_of_the_modules_inside():
     class Inside(nn.Module):
         def __init__(self):
