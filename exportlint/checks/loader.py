@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import os
@@ -50,9 +51,9 @@ class OnlyTorch(MetaPathFinder):
     To a package that is refused it looks as if it were not installed: torch itself probes for optional ones.
     """
 
-    def __init__(self, finders: Sequence[Any]) -> None:
+    def __init__(self, finders: Sequence[Any], allowed: frozenset[str]) -> None:
         self.finders = finders
-        self.allowed = allowed_packages()
+        self.allowed = allowed
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
@@ -68,7 +69,8 @@ class OnlyTorch(MetaPathFinder):
         return None
 
 
-def allowed_packages() -> set[str]:
+@functools.cache
+def allowed_packages() -> frozenset[str]:
     """The import names of torch, of what it requires, and of exportlint."""
     wanted, todo = set(), list(ROOTS)
     while todo:
@@ -83,21 +85,27 @@ def allowed_packages() -> set[str]:
         todo += [line for line in requires if "extra ==" not in line]
     modules = importlib.metadata.packages_distributions()
     names = {module for module, owners in modules.items() if {o.lower().replace("_", "-") for o in owners} & wanted}
-    return names | set(ROOTS) | FURTHER
+    return frozenset(names | set(ROOTS) | FURTHER)
 
 
-def job(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
-    """Load, run and compare; one message with what happened."""
-    _leave_the_source()
+def job(emit: Callable[[dict[str, Any]], None], folder: str, allowed: Sequence[str] = ()) -> None:
+    """Load, run and compare; one message with what happened.
+
+    Args:
+        emit: Sends a message.
+        folder: Where the program and its call are.
+        allowed: What `allowed_packages` says, where it is known.
+    """
+    _leave_the_source(allowed)
     emit({"stage": "load"})
     emit({"loaded": load(Path(folder))})
 
 
-def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
+def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str, allowed: Sequence[str] = ()) -> None:
     """The same for programs of another device: one message with what happened to each, in the order of the record."""
     import torch
 
-    _leave_the_source()
+    _leave_the_source(allowed)
     emit({"stage": "load"})
     known = torch.load(Path(folder) / ELSEWHERE, weights_only=True)
     loaded = {
@@ -107,8 +115,8 @@ def job_elsewhere(emit: Callable[[dict[str, Any]], None], folder: str) -> None:
     emit({"loaded": loaded})
 
 
-def _leave_the_source() -> None:
-    sys.meta_path[:] = [OnlyTorch(tuple(sys.meta_path))]
+def _leave_the_source(allowed: Sequence[str]) -> None:
+    sys.meta_path[:] = [OnlyTorch(tuple(sys.meta_path), frozenset(allowed) or allowed_packages())]
     os.chdir(tempfile.gettempdir())
 
 

@@ -229,9 +229,7 @@ class Runner:
         """
 
         def run(settings: Settings, emit: Emit) -> Ending:
-            arguments = {"target": case.target, "name": case.name, "settings": msgspec.to_builtins(settings)}
-            name = self._prepared.name_for(case.target, case.name) if self._by_server() else ""
-            return self._run_named("check_named", arguments, emit, use=name)
+            return self._run_case(case, settings, emit)
 
         if self.verdicts is None or not self._by_server():
             checks = self._check(run, Progress({}))
@@ -304,15 +302,31 @@ class Runner:
         memory = None if self.options.memory is None else int(self.options.memory * 2**30)
         return Limits.for_timeout(self.options.timeout, jobs=max(1, self.options.jobs), memory_bytes=memory)
 
-    def _prepare(self, target: str) -> bool:
+    def _prepare(self, target: str, further: list[str]) -> bool:
         """Import what a target needs in a child of the server that is kept; whether that went well."""
-        arguments = {"target": target, "record": self.verdicts is not None}
-        job = "exportlint.checks.jobs:prepare"
+        arguments = {"target": target, "libraries": further, "record": self.verdicts is not None}
+        job = "exportlint.checks.libraries:prepare"
         return self._server.run(job, arguments, self._limits(), lambda _: None, keep=target).how == "done"
 
-    def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit, *, use: str = "") -> Ending:
+    def _run_case(self, case: NamedCase, settings: Settings, emit: Emit) -> Ending:
+        """Run checks in a child of one that has imported what earlier cases of the target did, where there is one."""
+        arguments = {"target": case.target, "name": case.name, "settings": msgspec.to_builtins(settings)}
+        if not self._by_server():
+            return self._run_here(lambda e: jobs.check_named(e, **arguments), emit)
+
+        def listen(message: Message) -> None:
+            if "libraries" in message:
+                self._prepared.learn(case.target, message["libraries"])
+            else:
+                emit(message)
+
+        prepared = self._prepared.name_for(case.target, case.name)
+        job = "exportlint.checks.libraries:check_named"
+        return self._server.run(job, arguments, self._limits(), listen, use=prepared)
+
+    def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
         if self._by_server():
-            return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit, use=use)
+            return self._server.run(f"exportlint.checks.jobs:{job}", arguments, self._limits(), emit)
         return self._run_here(lambda e: getattr(jobs, job)(e, **arguments), emit)
 
     def _run_here(self, job: Callable[[Emit], None], emit: Emit) -> Ending:
@@ -445,7 +459,8 @@ class Runner:
             if fresh:
                 return heard, self._load_fresh(job, workdir, heard), True
             name, path = f"exportlint.checks.loader:{job}", _installed_path()
-            ending = self._server.run(name, {"folder": workdir}, self._limits(), heard.on_message, path=path)
+            known = {"folder": workdir, "allowed": sorted(loader.allowed_packages())}
+            ending = self._server.run(name, known, self._limits(), heard.on_message, path=path)
         return heard, ending, False
 
     def _load_fresh(self, job: str, workdir: str, heard: Heard) -> Ending:

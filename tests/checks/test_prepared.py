@@ -81,11 +81,13 @@ def test_where_the_import_for_all_ends_its_process_each_case_imports_for_itself(
 def test_each_target_is_prepared_once_for_its_second_case():
     asked: list[str] = []
 
-    def prepare(target):
+    def prepare(target, libraries):
+        assert libraries == (["rich"] if target == "a.py" else [])
         asked.append(target)
         return target != "bad.py"
 
     prepared = Prepared(prepare)
+    prepared.learn("a.py:x", ["rich"])
     assert [prepared.name_for("a.py:x", "x"), prepared.name_for("a.py:x", "x"), asked] == ["", "", []]
     with ThreadPoolExecutor(4) as pool:
         names = list(pool.map(lambda i: prepared.name_for(f"a.py:y{i}", f"y{i}"), range(8)))
@@ -93,3 +95,47 @@ def test_each_target_is_prepared_once_for_its_second_case():
     assert [prepared.name_for("bad.py", name) for name in "xyz"] == ["", "", ""]
     assert [prepared.name_for(f"hf:{name}", name) for name in ("bert", "t5")] == ["", "hf:"]
     assert asked == ["a.py", "bad.py", "hf:"]
+
+
+LAZY = """
+import os, sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from exportlint import ModelCase
+
+LATER = []  # calls of the factory in this process
+
+
+def model():
+    if not LATER:
+        with open(Path(__file__).with_name("there.log"), "a") as log:
+            log.write(f"{'rich.table' in sys.modules} ")
+    LATER.append(1)
+    import rich.table
+
+    CHANGE
+    return nn.Linear(3, 2)
+
+
+CASES = [ModelCase(model, (torch.ones(2, 3),), name=f"case{i}") for i in range(3)]
+"""
+
+
+def found_imported(folder, change):
+    """Of three cases, whether the library that their factory imports was there when it was called first."""
+    target = folder / "lazy.py"
+    target.write_text(LAZY.replace("CHANGE", change))
+    with Runner(Options(checks=("capture",), examples=2)) as runner:
+        checks = [runner.check_named(case).checks[0] for case in runner.list_cases(str(target))]
+    assert [check.outcome for check in checks] == ["passed"] * 3
+    return (folder / "there.log").read_text().split()
+
+
+def test_a_library_that_a_factory_imports_is_there_for_the_factories_of_later_cases(tmp_path):
+    assert found_imported(tmp_path, "pass") == ["False", "True", "True"]
+
+
+def test_a_library_is_imported_by_each_case_where_the_environment_changes_meanwhile(tmp_path):
+    assert found_imported(tmp_path, "os.environ['LAZY'] = 'changed'") == ["False"] * 3

@@ -1,10 +1,10 @@
-"""The worker server: a process that has imported torch and forks a child for each job.
+"""The worker server: a process that has imported torch, and warmed it up, and forks a child for each job.
 
-It keeps one thread and runs no operator, since an OpenMP region before a fork hangs the child. It imports nothing of
-the user's. A request is three file descriptors: a socket for the job's messages, a file for what it prints, and a file
-with the job and the environment, working directory and module path that the child shall see. The server adds the exit
-status as the last message. When the socket of the requests closes, because its owner ended or was killed, all children
-are killed.
+It computes with one thread, since a team of OpenMP's threads would be missing in the children, which would wait for it
+for ever. It imports nothing of the user's. A request is three file descriptors: a socket for the job's messages, a file
+for what it prints, and a file with the job and the environment, working directory and module path that the child shall
+see. The server adds the exit status as the last message. When the socket of the requests closes, because its owner
+ended or was killed, all children are killed.
 
 A child may be *kept*: once its job, which imports what many jobs import, is done, it is a server of its own, and the
 requests that name it are handed to it. It does as the server does, from further on. One that has started a thread, or
@@ -58,10 +58,12 @@ def main() -> None:
 
 
 def preload() -> None:
-    """Import what every child would import; what is missing is for the checks to say."""
+    """Import what every child would import, and do what each would do first; what fails is for the checks to say."""
     for name in PRELOADED:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        importlib.import_module("exportlint.checks.isolation.warming").warm_up()
 
 
 def _threads() -> int:

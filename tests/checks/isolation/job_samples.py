@@ -129,3 +129,12 @@ def sleeps_for(emit, seconds):
     emit({"said": "dozing"})
     time.sleep(seconds)
     emit({"said": "awake"})
+
+
+def tells_what_an_export_imports(emit):
+    import torch
+
+    before = set(sys.modules)
+    with torch.no_grad():
+        torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),), strict=False).module()(torch.ones(4, 2))
+    emit({"imported": [name for name in sys.modules if name.startswith("torch") and name not in before]})
