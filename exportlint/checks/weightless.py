@@ -189,10 +189,12 @@ def _call_others(ctx: WeightlessContext) -> None:
 
 
 def _pinned(ctx: WeightlessContext, term: Term) -> Finding:
+    from exportlint.shapes import conditions
+
     guards = [guard for guard in term.guards if guard.place is not None]
     place = guards[0].place if guards else ctx.head()
     message = f"{term.name} should be dynamic and became the constant {term.leaf.shape[term.d]}"
-    evidence = guards[0].text if guards else None
+    evidence = conditions.words(guards[0]) if guards else None
     return blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=evidence)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
+from exportlint.shapes import advice, conditions
+from exportlint.shapes.kinds import Kind, kind_of
 from exportlint.torch_hooks.guards import user_words
 
 if TYPE_CHECKING:
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from exportlint.places import Place
     from exportlint.shapes.contract import Contract
     from exportlint.torch_hooks.guards import Guard
-
-Kind = Literal["pinned", "bounded", "divisible", "counted", "equal", "bound", "unequal", "apart"]
 
 # What a line does by the kind of its guard. Of several guards of the same sizes at a line, the first kind tells most.
 DOES: dict[Kind, str] = {
@@ -36,6 +36,7 @@ PATH = re.compile(r"inputs((?:\[[^\]]+\]|\.\w+)+)\.shape\[(\d+)\]")  # the same 
 NAMED = re.compile(r"(?:You marked|values of) ([^=\n]+?) (?:as dynamic|= L\[)")
 MOST_GUARDS = 5  # that are quoted of one size
 MOST_CLAUSES = 4  # of what one finding says of several sizes
+MOST_REWRITES = 2
 # torch's words for what it refuses, and the kinds of guards that can be meant; the first that matches counts.
 WORDS: tuple[tuple[re.Pattern[str], frozenset[Kind]], ...] = (
     (re.compile("specialized it to be a constant|inferred a static shape"), frozenset({"pinned"})),
@@ -54,45 +55,9 @@ SMALL = "torch takes a size of 0 or 1 in the example for a constant"
 LARGER = "Export from an example in which the size is 2 or more."
 
 
-def kind_of(guard: Guard) -> Kind:
-    """What a guard does to the sizes in it.
-
-    ``pinned`` to a number, ``bounded`` by one, ``divisible``, ``counted`` (the number of its parts is fixed), ``equal``
-    to another size, ``bound`` by any other equation (every dimension can look symbolic and still be bound), merely
-    ``unequal``, or ``apart``: a part of it that has the size of 0 or 1 is told apart.
-    """
-    expression, symbols = guard.expression, guard.expression.free_symbols
-    relation = getattr(expression, "rel_op", None)
-    if relation == "!=":
-        parted = not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1")
-        return "apart" if parted else "unequal"
-    if relation == "==":
-        return _equation(expression, len(symbols))
-    return "bounded" if len(symbols) == 1 else "bound"
-
-
-def _equation(expression: Any, sizes: int) -> Kind:
-    """The kind of an equation."""
-    text = str(expression)
-    if sizes != 1:
-        plain = _is_size(expression.lhs) and _is_size(expression.rhs)
-        return "equal" if plain else "bound"
-    if "Mod(" in text:
-        return "divisible"
-    if "Max(" in text or "Min(" in text:
-        return "bounded"
-    if "//" in text:  # as many parts, of whatever size, or no rest
-        return "counted" if expression.lhs.is_number or expression.rhs.is_number else "divisible"
-    return "pinned"
-
-
-def _is_size(side: Any) -> bool:
-    return bool(getattr(side, "is_Symbol", False))
-
-
 def say(guard: Guard) -> str:
     """What happens at the guard's line, in one sentence."""
-    return f"this line {DOES[kind_of(guard)]}: {guard.text}"
+    return f"this line {DOES[kind_of(guard)]}: {conditions.words(guard)}"
 
 
 def of_refusal(
@@ -123,11 +88,14 @@ def of_refusal(
         meant = _meant(guards, kinds, sources)
         for guard in meant:
             rule = blame.size_rule(guard.place)
-            finding = blame.finding(rule, say(guard), guard.place, outcome=outcome, evidence=evidence)
-            rank = (0, guard.place, TELLING.index(kind_of(guard)))
+            rewrite = advice.of_guard(guard)
+            finding = blame.finding(
+                rule, say(guard), guard.place, outcome=outcome, rewrite=rewrite, evidence=named(evidence, guards)
+            )
+            rank = (0, guard.place, TELLING.index(kind_of(guard)), conditions.obscurity(guard))
             found.append((rank, finding, frozenset(sources or guard.sources.values())))
         if not meant:
-            unexplained = _unexplained(line, sources, head, outcome, evidence)
+            unexplained = _unexplained(line, sources, head, outcome, named(evidence, guards))
             found.append(((1,), unexplained, frozenset(sources or {line})))
     found.sort(key=lambda ranked: ranked[0])
     return joined((finding, sizes) for _, finding, sizes in found)
@@ -146,6 +114,12 @@ def _violations(text: str) -> Iterator[tuple[str, str]]:
         more = [f"and {len(same) - MOST_GUARDS} more"] if len(same) > MOST_GUARDS else []
         quoted = f"{said[1]}s {'; '.join([*same[:MOST_GUARDS], *more])}" if said is not None and same[1:] else line
         yield line, user_words(PATH.sub(r"L\1.size()[\2]", quoted))
+
+
+def named(text: str, guards: Sequence[Guard]) -> str:
+    """What torch says, in the user's names for its symbols."""
+    names = {symbol: user_words(source) for guard in guards for symbol, source in guard.sources.items()}
+    return re.sub(r"\bs\d+\b", lambda found: names.get(found[0], found[0]), text)
 
 
 def _unexplained(line: str, sources: set[str], head: Place | None, outcome: Result, evidence: str) -> Finding:
@@ -191,9 +165,15 @@ def _one(findings: Sequence[Finding]) -> Finding:
     """The first finding with the messages and the evidence of all; clauses that all have are said once."""
     clauses = dict.fromkeys(clause for finding in findings for clause in finding.message.split("; "))
     seen = list(dict.fromkeys(finding.evidence for finding in findings if finding.evidence))
+    rewrites = list(dict.fromkeys(finding.rewrite for finding in findings if finding.rewrite))
     more = [f"and {len(clauses) - MOST_CLAUSES} more"] if len(clauses) > MOST_CLAUSES else []
     evidence = "; ".join(seen[:MOST_CLAUSES]) or None
-    return replace(findings[0], message="; ".join([*list(clauses)[:MOST_CLAUSES], *more]), evidence=evidence)
+    return replace(
+        findings[0],
+        message="; ".join([*list(clauses)[:MOST_CLAUSES], *more]),
+        rewrite=" ".join(rewrites[:MOST_REWRITES]) or None,
+        evidence=evidence,
+    )
 
 
 def _meant(guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:

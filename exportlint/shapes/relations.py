@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from exportlint.shapes import narrowing
 from exportlint.shapes.contract import HINT_MIN
 from exportlint.shapes.edges import holds
+from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.linear import Linear, linear_in
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Relations:
         self._links: dict[Node, list[tuple[Node, Linear]]] = {}  # of each node: others, in terms of it
         self._numbers: dict[Node, Fraction] = {}  # in the example
         live = (guard for guard in guards if not guard.deferred)
-        self._guards = [guard for guard in live if narrowing.kind_of(guard) in ("divisible", "bound")]
+        self._guards = [guard for guard in live if kind_of(guard) in ("divisible", "bound")]
         for leaf, d, ask in self._asked:
             size = grants.of(leaf, d)
             if getattr(size, "free_symbols", None):

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from exportlint.shapes import narrowing
+from exportlint.shapes import conditions
 from exportlint.shapes.contract import HINT_MIN, between
 from exportlint.shapes.edges import Asked
+from exportlint.shapes.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Set
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 Grant = Literal["as asked", "constant", "equal", "related", "divisible", "range", "bound"]
-Change = Literal[Grant, "counted", "apart"]  # what is advised
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +52,6 @@ class Term:
         return f"{self.name}: asked {self.ask.words}, granted {self.granted}"
 
 
-CHANGES: dict[Change, str] = {
-    "constant": "Keep the size symbolic here, or declare the dimension static: leave it out of dynamic_shapes.",
-    "equal": "Give both dimensions the same Dim, or drop the code that makes them equal.",
-    "related": "Declare the relation, as in 2 * Dim('n'), or drop the code that makes it.",
-    "divisible": "Pad to a multiple with tensor operators, or declare a multiple, as in 4 * Dim('n').",
-    "range": "Replace the comparison or the slice by tensor operators that hold for all sizes, or declare the range.",
-    "counted": "Let the number of parts not follow the size: use view, narrow or operators on the whole in place "
-    "of chunk, split or a loop. Or declare the range.",
-    "apart": "Declare a minimum above which no part has the size of 0 or 1, which torch tells apart, as in "
-    "Dim('n', min=4).",
-    "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
-}
-
-
 def terms(contract: Contract, granted: Granted, guards: Sequence[Guard]) -> list[Term]:
     """One term for each dimension that is asked to be dynamic."""
     asked = Asked(contract)
@@ -90,10 +76,10 @@ class _Terms:
 
     def term(self, leaf: Leaf, d: int, ask: Ask) -> Term:
         """The term of one dimension."""
-        about = [(g, narrowing.kind_of(g)) for g in self._guards if leaf.size(d) in g.sources.values()]
+        about = [(g, kind_of(g)) for g in self._guards if leaf.size(d) in g.sources.values()]
 
         def of(*kinds: str) -> tuple[Guard, ...]:
-            return tuple(g for g, kind in about if kind in kinds)
+            return tuple(sorted((g for g, kind in about if kind in kinds), key=conditions.obscurity))
 
         return Term(leaf, d, ask, *self._grant(self._granted.of(leaf, d), ask, of))
 
@@ -113,9 +99,9 @@ class _Terms:
         elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
             grant, words, why = "range", between(low, high), of("bounded", "unequal", "counted", "apart")
         elif guards := of("divisible"):
-            grant, words, why = "divisible", f"where {guards[0].text}", guards
+            grant, words, why = "divisible", f"where {conditions.words(guards[0])}", guards
         elif guards := of("bound", "counted", "unequal", "apart"):
-            grant, words, why = "bound", f"where {guards[0].text}", guards
+            grant, words, why = "bound", f"where {conditions.words(guards[0])}", guards
         return grant, words, why
 
     def _in_words(self, size: Any) -> str:

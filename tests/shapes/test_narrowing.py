@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import torch
 from commands import marked
 from torch import nn
 from torch.export import Dim
-from torch.utils._sympy.functions import FloorDiv, Max
+from torch.utils._sympy.functions import FloorDiv, Max, Mod
 
 from exportlint.findings import Finding
 from exportlint.places import Place
-from exportlint.shapes import narrowing
+from exportlint.shapes import advice, narrowing
 from exportlint.shapes.contract import declared
+from exportlint.shapes.kinds import kind_of
 from exportlint.torch_hooks.guards import Guard, GuardLog
 
 HERE = Path(__file__)
@@ -27,23 +29,24 @@ def guard(expression):
 @pytest.mark.parametrize(
     ("expression", "kind", "words"),
     [
-        (sympy.Eq(A, 4), "pinned", "this line pins a dynamic size to a constant: Eq(x.shape[0], 4)"),
+        (sympy.Eq(A, 4), "pinned", "this line pins a dynamic size to a constant: x.shape[0] == 4"),
         (sympy.Eq(2 * A, 8, evaluate=False), "pinned", "this line pins a dynamic size to a constant"),
         (A <= 8, "bounded", "this line bounds a dynamic size: x.shape[0] <= 8"),
-        (sympy.Eq(A, B), "equal", "this line makes two sizes equal: Eq(x.shape[0], x.shape[1])"),
+        (sympy.Eq(A, B), "equal", "this line makes two sizes equal: x.shape[0] == x.shape[1]"),
         (sympy.Eq(A * B, 12), "bound", "this line binds dynamic sizes"),
         (sympy.Eq(A, 2 * B), "bound", "this line binds dynamic sizes"),
         (A < B, "bound", "this line binds dynamic sizes: x.shape[0] < x.shape[1]"),
         (sympy.Eq(sympy.Mod(A, 4), 0), "divisible", "this line binds dynamic sizes"),
         (sympy.Eq(FloorDiv(A + 3, 4), 2), "counted", "this line fixes the number of parts of a dynamic size"),
-        (sympy.Eq(A, 3 * FloorDiv(A, 3)), "divisible", "this line binds dynamic sizes"),
+        (sympy.Eq(A, 3 * FloorDiv(A, 3)), "divisible", "this line binds dynamic sizes: x.shape[0] is divisible by 3"),
+        (sympy.Eq(Mod(A * B, 12), 0), "divisible", "this line binds dynamic sizes: x.shape[0]*x.shape[1] is divisible"),
         (sympy.Eq(Max(1, FloorDiv(A, 3)), FloorDiv(A, 3)), "bounded", "this line bounds a dynamic size"),
         (sympy.Ne(FloorDiv(A, 2), 1), "apart", "this line tells one size apart"),
         (sympy.Ne(A, 4), "unequal", ""),
     ],
 )
 def test_kinds_of_guards(expression, kind, words):
-    assert narrowing.kind_of(guard(expression)) == kind
+    assert kind_of(guard(expression)) == kind
     if words:
         assert narrowing.say(guard(expression)).startswith(words)
 
@@ -96,6 +99,38 @@ def test_an_export_that_is_refused_is_blamed_on_the_lines_that_narrow(model, exa
     assert {f.line for f in findings} == {marked(HERE, mark) for mark in marks}
     assert {(f.rule, f.severity) for f in findings} == {("EXP301", "error")}
     assert all(f.evidence and "\n" not in f.evidence for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "change"),
+    [
+        (Pinning, B4, "constant"),
+        (Equal, B4, "equal"),
+        (Divided, torch.ones(3, 8), "divisible"),
+        (Bounded, B4, "range"),
+        (Several, B4, "constant"),
+    ],
+)
+def test_what_to_change_follows_from_what_is_refused(model, example, change):
+    with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.export.export(model(), (example,), dynamic_shapes={"x": {0: Dim("a"), 1: Dim("b")}}, strict=False)
+    findings = narrowing.of_refusal(log.guards, caught.value, "breaks")
+    assert {f.rewrite for f in findings} == {advice.CHANGES[change]}
+    assert not any(re.search(r"\bs\d+\b", f"{f.message} {f.evidence}") for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (sympy.Eq(A, 2 * B), "Declare the relation, as in 2 * Dim('n')"),
+        (sympy.Eq(Mod(A, 6), 0), "Pad to a multiple with tensor operators, or declare a multiple, as in 6 * Dim('n')."),
+        (sympy.Eq(Mod(A, 6), 5), "declare a multiple, as in 6 * Dim('n') + 5."),
+        (sympy.Eq(sympy.Symbol("u0", integer=True), A), "torch._check"),
+        (sympy.Eq(A * B, 12), "Replace the condition on the sizes"),
+    ],
+)
+def test_what_to_change_names_the_number(expression, words):
+    assert words in advice.of_guard(guard(expression))
 
 
 class Both(nn.Module):
@@ -160,7 +195,7 @@ def test_each_violation_is_at_its_line_or_at_the_head(model, args, shapes, marks
     assert not any("mark_dynamic" in f.evidence or "L[" in f.evidence for f in findings)
     assert len({f.evidence for f in findings}) == len(findings)
     if not marks:
-        assert (findings[0].message, findings[0].rewrite[:6]) == (narrowing.SMALL, "Export")
+        assert (findings[0].message, findings[0].rewrite[:6]) == (f"{narrowing.SMALL}: x.shape[0]", "Export")
 
 
 def test_all_guards_of_one_size_are_quoted():
@@ -179,7 +214,7 @@ def test_all_dimensions_that_one_line_narrows_are_named():
     (found,) = narrowing.of_refusal(log.guards, caught.value, "breaks")
     assert found.line == marked(HERE, "both")
     pins = "this line pins a dynamic size to a constant: "
-    assert found.message == f"{pins}Eq(x.shape[0], 4); {pins}Eq(x.shape[1], 5)"
+    assert found.message == f"{pins}x.shape[0] == 4; {pins}x.shape[1] == 5"
 
 
 def test_what_many_findings_of_one_line_say_is_cut():

@@ -25,8 +25,8 @@ from exportlint.checks.shapes.journal import Journal
 from exportlint.checks.shapes.search import Search, space_of
 from exportlint.checks.shapes.trials import Subject
 from exportlint.findings import CheckResult, Finding
+from exportlint.shapes import advice, conditions, edges, narrowing, specification, terms
 from exportlint.shapes import contract as contracts
-from exportlint.shapes import edges, narrowing, specification, terms
 from exportlint.shapes.contract import same_structure
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
@@ -162,7 +162,7 @@ def _pin(subject: Subject, term: Term) -> Finding:
     pins = [guard for guard in term.guards if guard.place is not None]
     place = pins[0].place if pins else subject.ctx.head()
     size = int(subject.granted.of(term.leaf, term.d))
-    message, rewrite = f"{term.name} should be dynamic and became the constant {size}", terms.CHANGES["constant"]
+    message, rewrite = f"{term.name} should be dynamic and became the constant {size}", advice.CHANGES["constant"]
     if not pins and size < 2 and not term.leaf.number:
         message += ", since torch takes a size of 0 or 1 in the example for a constant"
         rewrite = narrowing.LARGER
@@ -172,7 +172,7 @@ def _pin(subject: Subject, term: Term) -> Finding:
         place,
         outcome="specialises" if _varies(subject, term) else "fine",
         rewrite=rewrite,
-        evidence=pins[0].text if pins else None,
+        evidence=conditions.words(pins[0]) if pins else None,
     )
 
 

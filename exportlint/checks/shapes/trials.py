@@ -17,7 +17,7 @@ from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import values_part
 from exportlint.parity.compare import compare
-from exportlint.shapes import narrowing, terms
+from exportlint.shapes import advice, conditions, narrowing
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.strategies import sizes_of
@@ -107,7 +107,7 @@ class FaultError(Exception):
 
     def finding(self) -> Finding:
         """The finding for it."""
-        rewrite = terms.CHANGES[_change(self.guard)] if self.guard is not None else None
+        rewrite = advice.of_guard(self.guard) if self.guard is not None else None
         evidence = f"{self.trial.words}: {self.evidence}{self.parting}{self.silent}"
         return blame.finding(
             self.rule, self.message, self.place, outcome=self.outcome, rewrite=rewrite, evidence=evidence
@@ -145,21 +145,6 @@ def _with_nan_of(expected: Any, actual: Any) -> Any:
     if structure != other:
         return actual
     return pytree.tree_unflatten([patched(a, b) for a, b in zip(left, right, strict=True)], other)
-
-
-def _change(guard: Guard) -> terms.Change:
-    """What is advised where a guard narrows a dimension."""
-    kinds: dict[narrowing.Kind, terms.Change] = {
-        "pinned": "constant",
-        "bounded": "range",
-        "divisible": "divisible",
-        "counted": "counted",
-        "apart": "apart",
-        "equal": "equal",
-        "bound": "bound",
-        "unequal": "bound",
-    }
-    return kinds[narrowing.kind_of(guard)]
 
 
 @dataclass
@@ -335,12 +320,17 @@ class Subject:
             return None  # nobody said that these sizes may differ, and the call is refused, not answered wrongly
         if guard is not None:
             place: Place | None = guard.place
-            message = f"the program refuses a call that the eager model accepts; it holds only while {guard.text}"
+            only = conditions.words(guard)
+            message = f"the program refuses a call that the eager model accepts; it holds only while {only}"
         else:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
         about = self.variables(guard.sources.values()) if guard is not None else frozenset()
-        return FaultError(message, place, blame.words(error), trial, guard=guard, about=about, outcome="specialises")
+        return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome="specialises")
+
+    def _words(self, error: BaseException) -> str:
+        """What the program says, in the user's names."""
+        return narrowing.named(blame.words(error), self.guards)
 
     def variables(self, sources: Iterable[str]) -> frozenset[str]:
         """Sizes by torch's words, or by a name where several vary together."""

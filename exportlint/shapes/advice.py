@@ -1,0 +1,69 @@
+"""What to change where a program is narrower than asked, by the kind of what narrows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from exportlint.shapes import conditions
+from exportlint.shapes.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from exportlint.torch_hooks.guards import Guard
+
+Change = Literal["constant", "equal", "related", "divisible", "range", "counted", "apart", "data", "bound"]
+
+CHANGES: Mapping[Change, str] = {
+    "constant": "Keep the size symbolic here, or declare the dimension static: leave it out of dynamic_shapes.",
+    "equal": "Give both dimensions the same Dim, or drop the code that makes them equal.",
+    "related": "Declare the relation, as in 2 * Dim('n'), or drop the code that makes it.",
+    "divisible": "Pad to a multiple with tensor operators, or declare a multiple, as in 4 * Dim('n').",
+    "range": "Replace the comparison or the slice by tensor operators that hold for all sizes, or declare the range.",
+    "counted": "Let the number of parts not follow the size: use view, narrow or operators on the whole in place "
+    "of chunk, split or a loop. Or declare the range.",
+    "apart": "Declare a minimum above which no part has the size of 0 or 1, which torch tells apart, as in "
+    "Dim('n', min=4).",
+    "data": "Replace the decision by tensor operators that hold for every number, or state what always holds with "
+    "torch._check.",
+    "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
+}
+
+BY_KIND: Mapping[Kind, Change] = {
+    "pinned": "constant",
+    "bounded": "range",
+    "divisible": "divisible",
+    "counted": "counted",
+    "apart": "apart",
+    "equal": "equal",
+    "bound": "bound",
+    "unequal": "bound",
+}
+
+
+def of_guard(guard: Guard) -> str:
+    """What to change where this guard narrows a size."""
+    if any(str(symbol).startswith("u") for symbol in guard.expression.free_symbols):
+        return CHANGES["data"]
+    kind, relation = kind_of(guard), getattr(guard.expression, "rel_op", None)
+    if kind == "bound" and relation == "==" and _is_linear(guard.expression):
+        return CHANGES["related"]
+    text, found = CHANGES[BY_KIND[kind]], conditions.divisibility(guard.expression)
+    if isinstance(found, conditions.Multiple):
+        rest = f" + {found.rest}" if found.rest else ""
+        text = text.replace("4 * Dim('n')", f"{found.divisor} * Dim('n'){rest}")
+    return text
+
+
+def _is_linear(equation: object) -> bool:
+    """Whether both sides are sums of multiples of sizes, which a derived `Dim` can say."""
+    sides = (getattr(equation, "lhs", None), getattr(equation, "rhs", None))
+    return all(hasattr(side, "as_poly") and _of_first_degree(side) for side in sides)
+
+
+def _of_first_degree(side: object) -> bool:
+    symbols = sorted(getattr(side, "free_symbols", ()), key=str)
+    if not symbols:
+        return True
+    polynomial = side.as_poly(*symbols)  # type: ignore[attr-defined]
+    return polynomial is not None and polynomial.total_degree() <= 1

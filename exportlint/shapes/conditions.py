@@ -1,0 +1,209 @@
+"""What a guard asks of sizes, in plain words: ``x.shape[0] is divisible by 3`` for ``Eq(8*s77, 24*(s77//3))``.
+
+torch writes one condition in many forms. Which it is shows in the numbers for which it holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sympy.printing.precedence import PRECEDENCE  # type: ignore[import-untyped]
+from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
+
+from exportlint.torch_hooks.guards import user_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from exportlint.torch_hooks.guards import Guard
+
+    Values = Mapping[Any, int]
+
+LEAST = 2  # the smallest size that torch does not treat apart
+MOST_DIVISOR = 512  # the largest that is looked for
+MOST_SYMBOLS = 3  # of a condition that is looked into
+SAMPLES = 150  # of several sizes
+LARGEST = 60  # of several sizes that are tried
+SMALL_DIVISORS = (2, 3, 4, 8)  # tried also where the condition does not name them
+DIVISIONS = ("Mod", "PythonMod", "FloorDiv", "CleanDiv")
+
+
+@dataclass(frozen=True, slots=True)
+class Multiple:
+    """A condition that a product of sizes is a multiple of a number, or leaves a rest.
+
+    Attributes:
+        symbols: The sizes that are multiplied.
+        divisor: The number.
+        rest: What is left, 0 for a multiple.
+    """
+
+    symbols: tuple[Any, ...]
+    divisor: int
+    rest: int = 0
+
+    def holds(self, values: Values) -> bool:
+        """Whether it holds for these sizes."""
+        return math.prod(values[symbol] for symbol in self.symbols) % self.divisor == self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Divides:
+    """A condition that one expression is a multiple of another."""
+
+    multiple: Any
+    divisor: Any
+
+    def holds(self, values: Values) -> bool:
+        """Whether it holds for these sizes."""
+        return bool(_value(self.multiple, values) % _value(self.divisor, values) == 0)
+
+
+def words(guard: Guard) -> str:
+    """The condition in the user's names."""
+    names = {symbol: user_words(source) for symbol, source in guard.sources.items()}
+    printer = _Words(names)
+    found = divisibility(guard.expression)
+    if isinstance(found, Divides):
+        return f"{printer.doprint(found.multiple)} is divisible by {printer.doprint(found.divisor)}"
+    if found is None:
+        return str(printer.doprint(guard.expression))
+    sizes = "*".join(sorted(printer.doprint(symbol) for symbol in found.symbols))
+    if found.rest:
+        return f"{sizes} leaves {found.rest} when divided by {found.divisor}"
+    return f"{sizes} is divisible by {found.divisor}"
+
+
+@functools.lru_cache(maxsize=1024)
+def divisibility(expression: Any) -> Multiple | Divides | None:
+    """What is divided by what, where a condition says no more than that it leaves no rest, or the same always."""
+    symbols = tuple(sorted(expression.free_symbols, key=str))
+    if getattr(expression, "rel_op", None) != "==" or not 1 <= len(symbols) <= MOST_SYMBOLS:
+        return None
+    divisors = _divisors(expression)
+    samples = list(_samples(symbols, max(divisors, default=0)))
+    truth = [(values, bool(known)) for values in samples if (known := _value_or_none(expression, values)) is not None]
+    if len({known for _, known in truth}) < 2:  # it always holds, or never
+        return None
+    for candidate in _candidates(expression, symbols, divisors, truth):
+        if all(candidate.holds(values) == known for values, known in truth):
+            return candidate
+    return None
+
+
+def obscurity(guard: Guard) -> int:
+    """How far from plain the words for a condition are, to sort by."""
+    found = divisibility(guard.expression)
+    return 0 if isinstance(found, Multiple) else 1 if isinstance(found, Divides) else 2
+
+
+def _candidates(
+    expression: Any, symbols: tuple[Any, ...], divisors: list[int], truth: list[tuple[Values, bool]]
+) -> Iterator[Multiple | Divides]:
+    first = next(values for values, known in truth if known)
+    for count in range(1, len(symbols) + 1):
+        for chosen in itertools.combinations(symbols, count):
+            for divisor in divisors:
+                rest = math.prod(first[symbol] for symbol in chosen) % divisor
+                if not rest or count == 1:
+                    yield Multiple(chosen, divisor, rest)
+    if len(symbols) > 1:
+        yield from (Divides(*node.args) for node in _nodes(expression) if type(node).__name__ in DIVISIONS)
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    for part in expression.args:
+        yield from _nodes(part)
+
+
+def _divisors(expression: Any) -> list[int]:
+    """The numbers by which the condition may divide, ascending."""
+    numbers = {abs(int(n)) for n in expression.atoms() if getattr(n, "is_Integer", False)}
+    found = {k for n in numbers for k in range(2, min(n, MOST_DIVISOR) + 1) if n % k == 0}
+    return sorted(found.union(SMALL_DIVISORS))
+
+
+def _samples(symbols: tuple[Any, ...], divisor: int) -> Iterator[Values]:
+    if len(symbols) == 1:
+        yield from ({symbols[0]: n} for n in range(LEAST, LEAST + max(2 * divisor, LARGEST)))
+        return
+    chooses = random.Random(0)
+    yield from ({symbol: chooses.randint(LEAST, LARGEST) for symbol in symbols} for _ in range(SAMPLES))
+    yield from ({symbol: divisor * chooses.randint(1, 5) for symbol in symbols} for _ in range(SAMPLES // 5))
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *args: sum(args),
+    "Mul": lambda *args: math.prod(args),
+    "Pow": lambda a, b: a**b,
+    "Mod": lambda a, b: a % b,
+    "PythonMod": lambda a, b: a % b,
+    "FloorDiv": lambda a, b: a // b,
+    "CleanDiv": lambda a, b: a // b,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "IntTrueDiv": lambda a, b: a / b,
+    "FloatTrueDiv": lambda a, b: a / b,
+    "ToFloat": float,
+    "Max": max,
+    "Min": min,
+    "BitwiseFn_bitwise_and": lambda a, b: a & b,
+    "Equality": lambda a, b: a == b,
+}
+
+
+def _value(expression: Any, values: Values) -> Any:
+    """The number, or the truth, of an expression.
+
+    Raises:
+        KeyError: When it holds an operation that is not known.
+        ZeroDivisionError: When it has no value.
+    """
+    if expression in values:
+        return values[expression]
+    if not expression.args:
+        return int(expression) if expression.is_Integer else float(expression)
+    return _OPERATIONS[type(expression).__name__](*(_value(part, values) for part in expression.args))
+
+
+def _value_or_none(expression: Any, values: Values) -> Any:
+    try:
+        return _value(expression, values)
+    except (ArithmeticError, KeyError, TypeError, ValueError):
+        return None
+
+
+class _Words(StrPrinter):  # type: ignore[misc]
+    """Writes expressions as Python does, with other names for symbols."""
+
+    printmethod = "_exportlint_words"  # not the forms that classes of torch have for themselves
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def _print_Symbol(self, symbol: Any) -> str:  # noqa: N802 - sympy finds it by the name of the class
+        unknown = "a number that depends on the data" if str(symbol).startswith("u") else "a size"
+        return self._names.get(str(symbol), unknown)
+
+    def _print_Relational(self, relation: Any) -> str:  # noqa: N802
+        return f"{self._print(relation.lhs)} {relation.rel_op} {self._print(relation.rhs)}"
+
+    def _binary(self, sign: str, expression: Any) -> str:
+        # A product in brackets, too, since Python reads a * b % c from the left.
+        left, right = (self.parenthesize(part, PRECEDENCE["Mul"], strict=False) for part in expression.args)
+        return f"{left} {sign} {right}"
+
+    def _print_FloorDiv(self, expression: Any) -> str:  # noqa: N802
+        return self._binary("//", expression)
+
+    def _print_Mod(self, expression: Any) -> str:  # noqa: N802
+        return self._binary("%", expression)
+
+    _print_PythonMod = _print_Mod  # noqa: N815
+    _print_CleanDiv = _print_FloorDiv  # noqa: N815

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+import sympy
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Mod, ToFloat
+
+from exportlint.shapes import conditions
+from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.terms import terms
+from exportlint.torch_hooks.guards import Guard, GuardLog
+
+A, B, C = sympy.symbols("s0 s1 s2", integer=True, positive=True)
+SOURCES = {"s0": "L['x'].size()[0]", "s1": "L['x'].size()[1]", "s2": "L['y'].size()[0]"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (sympy.Eq(Mod(8 * A, 24), 0), "x.shape[0] is divisible by 3"),
+        (sympy.Eq(8 * A, 24 * FloorDiv(A, 3)), "x.shape[0] is divisible by 3"),
+        (sympy.Eq(Mod(8 * A, 3 * FloorDiv(A, 3)), 0), "x.shape[0] is divisible by 3"),
+        (sympy.Eq(FloorDiv(A, 2), A - FloorDiv(A, 2)), "x.shape[0] is divisible by 2"),
+        (sympy.Eq(FloorDiv(A + 1, 2), FloorDiv(A, 2)), "x.shape[0] is divisible by 2"),
+        (sympy.Eq(IntTrueDiv(A, 4), ToFloat(FloorDiv(A, 4))), "x.shape[0] is divisible by 4"),
+        (sympy.Eq(Mod(A - 1, 3), 1), "x.shape[0] leaves 2 when divided by 3"),
+        (sympy.Eq(Mod(A * B, 24), 0), "x.shape[0]*x.shape[1] is divisible by 24"),
+        (sympy.Eq(A * B, 24 * FloorDiv(A * B, 24)), "x.shape[0]*x.shape[1] is divisible by 24"),
+        (sympy.Eq(Mod(A * B, 4 * B), 0), "x.shape[0] is divisible by 4"),
+        (sympy.Eq(6 * A * B, 12 * A * FloorDiv(B, 2)), "x.shape[1] is divisible by 2"),
+        (sympy.Eq(Mod(8 * A, B), 0), "8*x.shape[0] is divisible by x.shape[1]"),
+        (sympy.Eq(A * B, C * FloorDiv(A * B, C)), "x.shape[0]*x.shape[1] is divisible by y.shape[0]"),
+        # What is no divisibility, or more than that.
+        (sympy.Eq(A, 4), "x.shape[0] == 4"),
+        (sympy.Ne(FloorDiv(A, 2), 1), "x.shape[0] // 2 != 1"),
+        (sympy.Eq(A * B, 24 * FloorDiv(A, 3)), "x.shape[0]*x.shape[1] == 24*(x.shape[0] // 3)"),
+        (sympy.Eq(Mod(A, FloorDiv(A, 3)), 0), "x.shape[0] % (x.shape[0] // 3) == 0"),
+        (sympy.Eq(FloorDiv(A + 3, 4), 2), "(x.shape[0] + 3) // 4 == 2"),
+        (A * B < 100, "x.shape[0]*x.shape[1] < 100"),
+        (sympy.Symbol("s9") < 100, "a size < 100"),
+        (sympy.Symbol("u0") < 100, "a number that depends on the data < 100"),
+    ],
+)
+def test_conditions_in_words(expression, words):
+    assert conditions.words(Guard(expression, False, None, SOURCES)) == words
+
+
+def grouped(self, x):
+    return x.view(-1, 24)
+
+
+def thirds(self, x):
+    return x.view(x.shape[0] // 3, 3, -1)
+
+
+def halves(self, x):
+    return x[: x.shape[0] // 2] + x[x.shape[0] // 2 :]
+
+
+@pytest.mark.parametrize("forward", [grouped, thirds, halves])
+@pytest.mark.parametrize("dims", [(0,), (0, 1)])
+def test_what_torch_asks_for_is_told_in_words(forward, dims):
+    model, shapes = type("Model", (nn.Module,), {"forward": forward})(), {"x": dict.fromkeys(dims, Dim.DYNAMIC)}
+    args = (torch.ones(12, 8),)
+    with GuardLog() as log:
+        program = torch.export.export(model, args, dynamic_shapes=shapes, strict=False)
+    found = terms(declared(model, (args, {}), shapes), granted(program), log.guards)
+    told = [term.granted for term in found]
+    by = r"3|24|2" if dims == (0,) or forward is not thirds else r"3\*\(x\.shape\[0\] // 3\)"
+    assert re.search(rf"^where x\.shape.* is divisible by ({by})$", told[0])
+    assert not any(re.search(r"\b[su]\d+\b|Eq\(|Mod\(", words) for words in told)
