@@ -81,6 +81,10 @@ CACHE = Path(".exportlint_cache")
     help="What makes the exit status 1.  [default: regression with a baseline, else warning]",
 )  # fmt: skip
 @click.option("--fail-unchecked", is_flag=True, help="Let a check that did not run make the exit status 1, too.")
+@click.option(
+    "--suggest", is_flag=True,
+    help="Print for each red case the patch of all fixes that apply, and what a patched copy of the project does.",
+)  # fmt: skip
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
 def report(
     targets: tuple[str, ...],
@@ -88,6 +92,7 @@ def report(
     baseline: Path | None,
     fail_on: FailOn | None,
     fail_unchecked: bool,
+    suggest: bool,
     verbose: bool,
     **given: Any,
 ) -> None:
@@ -119,10 +124,21 @@ def report(
     comparison = None if earlier is None else compare(earlier, readiness)
     if comparison is not None:
         terminal.render_comparison(comparison, console)
+    if suggest and not interrupted:
+        _suggest(readiness, given)
     tell_written(output, failures)
     worst = fail_on or ("warning" if comparison is None else "regression")
     code = status(readiness, worst, comparison, unchecked_fails=fail_unchecked)
     sys.exit(130 if interrupted else 2 if failures else code)
+
+
+def _suggest(readiness: Readiness, given: dict[str, Any]) -> None:
+    """Print what the fixes make of red cases."""
+    from exportlint.cli.suggesting import suggestions
+
+    for suggestion in suggestions(readiness, given["examples"], given["timeout"]):
+        click.secho(f"{suggestion.case}: {suggestion.words}", bold=True, fg="green" if suggestion.mended else None)
+        click.echo(suggestion.patch)
 
 
 def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bool, Unfinished | None]:

@@ -1,0 +1,195 @@
+"""What fixes make of red cases: they are written into a copy of the project, and the cases are checked again there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exportlint.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from exportlint.findings import CaseResult, Readiness
+    from exportlint.fixes.edits import Applicability
+    from exportlint.fixes.files import FixedFile
+
+MOST_FILES = 20_000  # of a working directory that is copied
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
+ALL: tuple[Applicability, ...] = ("safe", "unsafe")
+
+
+class NoCopyError(Exception):
+    """The project cannot be copied; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What fixes make of one case.
+
+    Attributes:
+        case: Name of the case.
+        patch: The fixes as a unified diff, with paths relative to the working directory; empty where none applies.
+        mended: Whether the checks that were red are not any more.
+        words: What became of the case, in one line.
+    """
+
+    case: str
+    patch: str
+    mended: bool
+    words: str
+
+
+def suggestions(readiness: Readiness, examples: int, timeout: float) -> Iterator[Suggestion]:
+    """One suggestion for each red case.
+
+    The fixes, unsafe ones among them, are those of the lines that the linter finds in the files of the case's findings.
+    They are written into a copy; the checks that were red run there.
+
+    Args:
+        readiness: The run.
+        examples: Calls that hypothesis draws.
+        timeout: Seconds that a check may compute.
+    """
+    known: dict[Path, FixedFile | None] = {}
+    for case in readiness.cases:
+        if not case.red:
+            continue
+        files = [file for file in _files(case) if _fixed(file, known) is not None]
+        fixed = [made for file in files if (made := known[file]) is not None]
+        if not fixed:
+            yield Suggestion(case.name, "", mended=False, words="no fix applies")
+            continue
+        yield _tried(case, fixed, examples, timeout, readiness.environment.devices)
+
+
+def _files(case: CaseResult) -> Iterator[Path]:
+    """The files below the working directory that findings of the case are in."""
+    root = Path.cwd().resolve()
+    names = (f.file for check in case.checks for f in check.findings if f.file is not None and f.severity != "info")
+    for name in dict.fromkeys(names):
+        file = Path(name).resolve()
+        if file.is_relative_to(root) and file.suffix == ".py" and file.is_file():
+            yield file
+
+
+def _fixed(file: Path, known: dict[Path, FixedFile | None]) -> FixedFile | None:
+    """The file with its fixes; ``None`` where none can be written."""
+    if file not in known:
+        from exportlint.config import ConfigError
+
+        try:
+            made = list(_fixes(file))
+        except (ConfigError, OSError):  # the check `lint` has said so
+            made = []
+        known[file] = next((one for one in made if one.fixed.mended), None)
+    return known[file]
+
+
+def _fixes(file: Path) -> Iterator[FixedFile]:
+    from exportlint.fixes.files import fixed_files
+    from exportlint.linting.linter import check_files, check_text, resolver_of
+    from exportlint.source.files import content
+
+    resolver = resolver_of()
+    found = [p for p in check_files([file], resolver).predictions if p.path == file]
+    yield from fixed_files(found, content, lambda path, data: check_text(path, data, resolver).predictions, ALL)
+
+
+def _tried(
+    case: CaseResult, fixed: Sequence[FixedFile], examples: int, timeout: float, devices: tuple[str, ...]
+) -> Suggestion:
+    from exportlint.fixes.rounds import diff
+    from exportlint.places import display_path
+
+    patch = "".join(diff(display_path(str(one.path)), one.before, one.fixed.data) for one in fixed)
+    names = [check.name for check in case.checks if check.red and check.name != "lint"] or ["capture"]
+    number = counted(sum(len(one.fixed.mended) for one in fixed), "mended finding")
+    try:
+        with tempfile.TemporaryDirectory(prefix="exportlint-") as folder:
+            copy_with(Path.cwd(), Path(folder), {one.path: one.fixed.data for one in fixed})
+            path = _module_path(Path(folder), [one.path for one in fixed])
+            options = ["--examples", str(examples), "--timeout", str(timeout), "--checks", ",".join(names)]
+            options += ["--devices", ",".join(devices)] if devices else []
+            after = _checked(Path(folder), case, path, options)
+    except NoCopyError as error:
+        return Suggestion(case.name, patch, mended=False, words=f"{number}, not tried: {error}")
+    if after is None:
+        return Suggestion(case.name, patch, mended=False, words=f"{number}: the patched case cannot be loaded")
+    left = [check for check in after.checks if check.red or check.outcome == "not_checked"]
+    if not left:
+        return Suggestion(case.name, patch, mended=True, words=f"{number}: {', '.join(names)} passed in a patched copy")
+    reasons = "; ".join(f"{check.name} {check.outcome.replace('_', ' ')}" for check in left)
+    return Suggestion(case.name, patch, mended=False, words=f"{number}: in a patched copy {reasons}")
+
+
+def copy_with(root: Path, copy: Path, contents: dict[Path, bytes]) -> None:
+    """Copy the Python files of a project, some with other contents; what else it holds is linked.
+
+    Raises:
+        NoCopyError: When there is too much of it.
+    """
+    count = 0
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if not _left_out(Path(folder, name))]
+        there = copy / Path(folder).relative_to(root)
+        there.mkdir(exist_ok=True)
+        for name in files:
+            count += 1
+            if count > MOST_FILES:
+                raise NoCopyError(f"the working directory holds more than {MOST_FILES} files")
+            file = Path(folder, name)
+            if file.resolve() in contents:
+                (there / name).write_bytes(contents[file.resolve()])
+            elif name.endswith(".py") and file.is_file():  # links are followed to neighbours that are not patched
+                shutil.copyfile(file, there / name)
+            else:
+                (there / name).symlink_to(file.absolute())
+
+
+def _left_out(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in SKIPPED or (folder / "pyvenv.cfg").is_file()
+
+
+def _module_path(copy: Path, files: Iterable[Path]) -> list[str]:
+    """Where modules are looked for: in the copy before what is installed as it is edited."""
+    roots = []
+    for file in files:
+        root = file.parent
+        while (root / "__init__.py").is_file():
+            root = root.parent
+        roots.append(str(root))
+    project = Path.cwd().resolve()
+    entries = [Path(entry).resolve() for entry in (*roots, str(project), *sys.path[1:]) if entry]
+    inside = [copy / entry.relative_to(project) for entry in entries if entry.is_relative_to(project)]
+    return list(dict.fromkeys(str(entry) for entry in (*inside, *entries)))
+
+
+def _checked(copy: Path, case: CaseResult, path: list[str], options: list[str]) -> CaseResult | None:
+    """The case as a run in the copy finds it."""
+    from exportlint.report import read
+
+    target = case.target
+    if Path(target).is_absolute():
+        target = str(copy / Path(target).relative_to(Path.cwd()))
+    file = copy / ".exportlint-suggested.json"
+    command = [sys.executable, "-m", "exportlint", "report", target, *options, "--no-cache", "--output", str(file)]
+    subprocess.run(
+        command,
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    try:
+        found = [one for one in read(file).cases if one.name == case.name]
+    except (OSError, ValueError):
+        return None
+    return found[0] if found else None

@@ -1,0 +1,96 @@
+"""`exportlint report --suggest`: fixes that are tried in a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import exportlint
+
+from exportlint.cli import suggesting
+from exportlint.cli.suggesting import NoCopyError, copy_with
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NET = """\
+import torch
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Number(torch.nn.Module):
+    def forward(self, x):
+        return x[: int(x.sum())]
+"""
+CASES = """\
+import sys
+
+sys.path.insert(0, "src")
+import torch
+from exportlint import ModelCase
+from package.net import Branch, Number
+
+branch = ModelCase(Branch, (torch.ones(2, 2),), name="branch")
+number = ModelCase(Number, (torch.ones(2, 2),), name="number")
+good = ModelCase(lambda: torch.nn.Linear(2, 2), (torch.ones(2, 2),), name="good")
+"""
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    package = tmp_path / "src" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "net.py").write_text(NET)
+    (tmp_path / "cases.py").write_text(CASES)
+    return tmp_path
+
+
+def test_each_red_case_has_a_patch_that_was_tried(project):
+    ran = exportlint("report", "cases.py", "--checks", "capture", "--suggest", cwd=project)
+    assert ran.status == 1
+    before, branch, rest = ran.out.partition("branch: 1 mended finding: capture passed in a patched copy\n")
+    assert branch
+    assert "good:" not in before + rest
+    assert "--- src/package/net.py\n+++ src/package/net.py\n" in rest
+    assert "+        return torch.where(x.sum() > 0, x, -x)\n" in rest
+    assert "number: 1 mended finding: in a patched copy capture failed\n" in before + rest
+    assert (project / "src" / "package" / "net.py").read_text() == NET
+    assert not list(project.rglob(".exportlint-suggested*"))
+
+
+def test_python_files_are_copied_and_others_are_linked(tmp_path):
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    for name in (
+        "a.py",
+        "b/c.py",
+        "b/data.bin",
+        ".git/config",
+        "venv/pyvenv.cfg",
+        "venv/lib.py",
+        "b/__pycache__/c.pyc",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    copy.mkdir()
+    copy_with(root, copy, {root / "b" / "c.py": b"patched"})
+    assert {str(path.relative_to(copy)) for path in copy.rglob("*")} == {"a.py", "b", "b/c.py", "b/data.bin"}
+    assert (copy / "b" / "c.py").read_bytes() == b"patched"
+    assert (root / "b" / "c.py").read_text() == "b/c.py"
+    assert (copy / "a.py").read_text() == "a.py"
+    assert not (copy / "a.py").is_symlink()
+    assert (copy / "b" / "data.bin").is_symlink()
+
+
+def test_a_folder_with_too_many_files_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(suggesting, "MOST_FILES", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    with pytest.raises(NoCopyError, match="the working directory holds more than 2 files"):
+        copy_with(tmp_path, tmp_path / "copy", {})
