@@ -101,8 +101,11 @@ class _Words:
         self._numbers = {leaf.size(d): self._hints[leaf.size(d)] for leaf, d, _ in contract.asked if leaf.number}
 
     def attempts(self) -> Iterator[dict[str, str]]:
-        """What to try: everything by name, all but one name, hints alone."""
+        """What to try: everything by name, above sizes that torch tells apart, all but one name, hints alone."""
         yield self._named(self._groups)
+        apart = [self._relations.past_apart(group) for group in self._groups]
+        if apart != self._groups:
+            yield self._named(apart)
         for group in self._groups[:MOST_ALONE] if len(self._groups) > 1 else ():
             yield self._named([other for other in self._groups if other is not group])
         yield self._hints

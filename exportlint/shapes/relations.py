@@ -8,7 +8,7 @@ divisibility want, leaves every k-th value of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,9 @@ class Relations:
         self._links: dict[Node, list[tuple[Node, Linear]]] = {}  # of each node: others, in terms of it
         self._numbers: dict[Node, Fraction] = {}  # in the example
         live = (guard for guard in guards if not guard.deferred)
-        self._guards = [guard for guard in live if kind_of(guard) in ("divisible", "bound")]
+        kinds = [(guard, kind_of(guard)) for guard in live]
+        self._guards = [guard for guard, kind in kinds if kind in ("divisible", "bound")]
+        self._apart = [guard for guard, kind in kinds if kind == "apart"]
         for leaf, d, ask in self._asked:
             size = grants.of(leaf, d)
             if getattr(size, "free_symbols", None):
@@ -104,7 +106,8 @@ class Relations:
             done |= nodes.keys()
             if self._agree(nodes):
                 names = [other for other in self._links if other in nodes and other[0] == "name"]
-                yield min((self._group(name) for name in names), key=lambda made: made[0])[1]
+                # torch takes no difference without an upper bound: the smallest is the root, where it has a name.
+                yield min((self._group(name) for name in names), key=lambda made: (made[0], _falls_short(made[1])))[1]
 
     def _agree(self, nodes: Mapping[Node, Linear]) -> bool:
         """Whether no two ways lead to different values: what is linked in two ways has one size left."""
@@ -163,10 +166,24 @@ class Relations:
             highs += [math.floor((most - linear.offset) / linear.scale)] if most is not None else []
         return (max(lows), min(highs, default=None)), max(lows) > 0
 
+    def past_apart(self, group: Group) -> Group:
+        """The group with a root for which no part has a size that is told apart."""
+        low, high = group.bounds
+        for root in range(low, low + PROBES + 1):
+            call = {words: int(linear(root)) for words, linear in group.sizes.items()}
+            if not any(holds(guard, call) is False for guard in self._apart):
+                return replace(group, bounds=(root, high), lower=group.lower or root > low)
+        return group
+
     def range_of(self, leaf: Leaf, d: int, ask: Ask) -> Bounds:
         """The sizes of a dimension that are asked for and granted; what torch assumes of every size does not count."""
         found = [(ask.minimum, ask.maximum), _granted_range(self._grants, self._grants.of(leaf, d))]
         return max(low for low, _ in found), min((high for _, high in found if high is not None), default=None)
+
+
+def _falls_short(group: Group) -> bool:
+    """Whether a dimension is smaller than its multiple of the root."""
+    return any(linear.offset < 0 for linear in group.sizes.values())
 
 
 def _granted_range(grants: Granted, size: Any) -> Bounds:

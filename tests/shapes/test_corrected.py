@@ -64,6 +64,18 @@ def shifted(self, x, y):
     return x + y[1:]
 
 
+def shifted_back(self, x, y):
+    return x[1:] + y
+
+
+def shifted_twice(self, x, y, z):
+    return x[2:] + y[1:] + z
+
+
+def shortened(self, x, y):
+    return x[:-3] * 2 + y[4:]
+
+
 def pinned(self, x):
     return x[: int(x.shape[0])].view(4, -1)
 
@@ -129,6 +141,31 @@ def unequal(self, x, y):
             (X, torch.ones(5, 6)),
             {"x": {0: Dim("b")}, "y": {0: Dim("c")}},
             "{'x': {0: Dim('b')}, 'y': {0: Dim('b') + 1}}",
+        ),
+        # The smallest is the root: torch takes no difference without an upper bound.
+        (
+            shifted_back,
+            (torch.ones(5, 6), X),
+            {"x": {0: Dim("b")}, "y": {0: Dim("c")}},
+            "{'x': {0: Dim('c') + 1}, 'y': {0: Dim('c')}}",
+        ),
+        (
+            shifted_back,
+            (torch.ones(5, 6), X),
+            {"x": {0: Dim("b", min=3, max=64), 1: Dim("n")}, "y": {0: Dim("c"), 1: Dim("m")}},
+            "{'x': {0: Dim('c', min=2, max=63) + 1, 1: Dim('n')}, 'y': {0: Dim('c', min=2, max=63), 1: Dim('n')}}",
+        ),
+        (
+            shifted_twice,
+            (torch.ones(6, 2), torch.ones(5, 2), torch.ones(4, 2)),
+            {"x": {0: Dim("b")}, "y": {0: Dim("c")}, "z": {0: Dim("d")}},
+            "{'x': {0: Dim('d') + 2}, 'y': {0: Dim('d') + 1}, 'z': {0: Dim('d')}}",
+        ),
+        (
+            shortened,
+            (torch.ones(8, 2), torch.ones(9, 2)),
+            {"x": {0: Dim("b")}, "y": {0: Dim("c")}},
+            "{'x': {0: Dim('b', min=5)}, 'y': {0: Dim('b', min=5) + 1}}",
         ),
         (pinned, (X,), {"x": {0: Dim("b"), 1: Dim("n")}}, "{'x': {1: Dim('n')}}"),
         (bounded, (X,), {"x": {0: Dim("b", min=2, max=64)}}, "{'x': {0: Dim('b', min=2, max=8)}}"),
