@@ -1,68 +1,35 @@
-"""What real consumers of the formats take, written down after their source and manuals; none of it is a copy.
+"""What real consumers of the formats take: the schemas that they validate with, and their rules in other words.
 
 * Jenkins: the plugin xunit validates reports against its schema ``junit-10.xsd``, and refuses the others.
+* Code scanning of GitHub, and others: SARIF by the schema of OASIS.
 * GitHub: the runner reads workflow commands from the lines that a step prints (``ActionCommand``, ``IssueCommand``).
-* GitLab: the fields of a code quality report that its parser asks for and its manual describes.
+* GitLab: the parser asks for the fields of ``codeclimate.json``, and stops at the first entry without; the manual says
+  which values it shows.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jsonschema import Draft7Validator
+from lxml import etree
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from xml.etree.ElementTree import Element
+    from collections.abc import Mapping
+
+_SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
+SARIF = Draft7Validator(json.loads((_SCHEMAS / "sarif-2.1.0.json").read_text()))
+_JENKINS = etree.XMLSchema(etree.parse(_SCHEMAS / "junit-10.xsd"))
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What an element of JUnit's XML may hold; `mixed` is text between its children."""
-
-    children: frozenset[str]
-    attributes: frozenset[str]
-    required: frozenset[str] = frozenset()
-    mixed: bool = False
-
-
-def _kind(children: str, attributes: str, required: str = "", *, mixed: bool = False) -> Kind:
-    return Kind(*(frozenset(words.split()) for words in (children, f"{attributes} {required}", required)), mixed=mixed)
-
-
-_ENDED = _kind("", "type message", mixed=True)
-JENKINS: Mapping[str, Kind] = {
-    "testsuites": _kind("testsuite", "name time tests failures errors"),
-    "testsuite": _kind(
-        "testsuite properties testcase system-out system-err",
-        "group time skipped timestamp hostname id package file log url",
-        "name tests failures errors",
-    ),
-    "testcase": _kind("skipped error failure system-out system-err", "time classname group", "name"),
-    "failure": _ENDED,
-    "error": _ENDED,
-    "skipped": _ENDED,
-}
-_TIME = re.compile(r"(?:\d{0,3},)*\d{0,3}(?:\.\d*)?")
-
-
-def jenkins_refuses(element: Element) -> Iterator[str]:
+def jenkins_refuses(report: str) -> list[str]:
     """Why Jenkins would not read a report; nothing where it would."""
-    kind = JENKINS.get(element.tag)
-    if kind is None:
-        yield f"<{element.tag}> is not known"
-        return
-    yield from (f"<{element.tag}> lacks {name}" for name in sorted(kind.required - element.attrib.keys()))
-    yield from (f"<{element.tag}> has {name}" for name in sorted(element.attrib.keys() - kind.attributes))
-    if element.tag != "testcase" and not _TIME.fullmatch(element.get("time", "")):
-        yield f"<{element.tag}> took {element.get('time')}"
-    texts = (element.text, *(child.tail for child in element))
-    if not kind.mixed and any((text or "").strip() for text in texts):
-        yield f"<{element.tag}> holds text"
-    for child in element:
-        if child.tag not in kind.children:
-            yield f"<{element.tag}> holds <{child.tag}>"
-        yield from jenkins_refuses(child)
+    _JENKINS.validate(etree.fromstring(report.encode()))
+    return [error.message for error in _JENKINS.error_log]
 
 
 @dataclass(frozen=True)
@@ -117,7 +84,7 @@ def _judge(properties: Mapping[str, str]) -> None:
         assert numbers["line"] == numbers.get("endLine", numbers["line"])
 
 
-GITLAB: Mapping[str, Any] = {
+_GITLAB: dict[str, Any] = {
     "type": "array",
     "items": {
         "type": "object",
@@ -142,3 +109,4 @@ GITLAB: Mapping[str, Any] = {
         },
     },
 }
+GITLAB = Draft7Validator(_GITLAB)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 import pytest
-from consumers import GITLAB, github_reads, jenkins_refuses
+from consumers import GITLAB, SARIF, github_reads, jenkins_refuses
 from findings_samples import BRANCH, COUNTER, DEVICE, LONG, results, unanalysed
-from jsonschema import Draft7Validator
 
-from exportlint.formats import FORMATS, Results, render
+from exportlint.formats import FORMATS, Results, github, render
 from exportlint.formats.statistics import render as render_statistics
 from exportlint.rules import catalogue
-from exportlint.source.engine import Unanalysed
+from exportlint.source.engine import UNSETTLED, Unanalysed
 from exportlint.source.units import NOT_READ
 
-SCHEMA = Path(__file__).parents[2] / "fixtures" / "schemas" / "sarif-2.1.0.json"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -106,10 +106,9 @@ def test_json_lines_are_the_items_of_json(tmp_path: Path) -> None:
 
 
 def test_sarif_is_valid_and_has_rules_ranges_and_relative_paths(tmp_path: Path) -> None:
-    validator = Draft7Validator(json.loads(SCHEMA.read_text()))
     found = results(tmp_path, **{"a": BRANCH, "b c": LONG, "ü": COUNTER})
     log = json.loads(render("sarif", found))
-    validator.validate(log)
+    SARIF.validate(log)
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == list(catalogue())
@@ -125,13 +124,13 @@ def test_sarif_is_valid_and_has_rules_ranges_and_relative_paths(tmp_path: Path) 
             "endLine": p.range.end_line,
             "endColumn": p.range.end_column,
         }
-    validator.validate(json.loads(render("sarif", Results())))
+    SARIF.validate(json.loads(render("sarif", Results())))
     told = json.loads(render("sarif", unanalysed(tmp_path)))
-    validator.validate(told)
+    SARIF.validate(told)
     (note,) = told["runs"][0]["invocations"][0]["toolExecutionNotifications"]
     assert note["message"]["text"].endswith("class Deep was not analysed: its code is nested too deeply")
     with pytest.raises(Exception, match="'versoin' was unexpected"):
-        validator.validate({**log, "versoin": 1})
+        SARIF.validate({**log, "versoin": 1})
 
 
 @pytest.mark.parametrize("name", ["sarif", "gitlab"])
@@ -164,11 +163,10 @@ def test_github_commands_are_escaped(tmp_path: Path) -> None:
 
 def test_gitlab_has_what_gitlab_asks_for(tmp_path: Path) -> None:
     found = json.loads(render("gitlab", results(tmp_path, a=BRANCH, b=DEVICE, c=COUNTER)))
-    validator = Draft7Validator(GITLAB)
-    validator.validate(found)
-    validator.validate(json.loads(render("gitlab", Results())))
-    assert not validator.is_valid([{**found[0], "severity": "error"}])
-    assert not validator.is_valid([{**found[0], "location": {**found[0]["location"], "path": "./a.py"}}])
+    GITLAB.validate(found)
+    GITLAB.validate(json.loads(render("gitlab", Results())))
+    assert not GITLAB.is_valid([{**found[0], "severity": "error"}])
+    assert not GITLAB.is_valid([{**found[0], "location": {**found[0]["location"], "path": "./a.py"}}])
     assert len({item["fingerprint"] for item in found}) == 3  # of two with one mark, GitLab keeps one
     assert [item["severity"] for item in found] == ["major", "minor", "info"]
     for item, name in zip(found, "abc", strict=True):
@@ -193,20 +191,54 @@ def test_junit_counts_what_it_holds(tmp_path: Path) -> None:
     assert len(skipped.findall(".//skipped")) == int(skipped.find("testsuite").get("skipped")) == 1
 
 
-def test_jenkins_reads_junit(tmp_path: Path) -> None:
-    unread = (Unanalysed(tmp_path / "a.py", "", f"{NOT_READ}: Permission denied"), *unanalysed(tmp_path).unanalysed)
-    found = dataclasses.replace(results(tmp_path, a=BRANCH, b=DEVICE), unanalysed=unread)
-    for each in (found, Results(files=1)):
-        assert list(jenkins_refuses(ET.fromstring(render("junit", each)))) == []
-    other = "<testsuites><testsuite name='a'>b<testcase line='1'/></testsuite></testsuites>"
-    assert list(jenkins_refuses(ET.fromstring(other))) == [
-        "<testsuite> lacks errors",
-        "<testsuite> lacks failures",
-        "<testsuite> lacks tests",
-        "<testsuite> holds text",
-        "<testcase> lacks name",
-        "<testcase> has line",
-    ]
+def _samples(folder: Path) -> dict[str, Results]:
+    """Results of every kind: clean, of each severity, hostile, and with what was not analysed or could not be read."""
+    plain = results(folder, a=BRANCH, b=DEVICE, c=COUNTER, d=LONG)
+    hostile = BRANCH.replace("> 0", "> 0 and 'a\x1b[31m\u202e<b>&\"]]>\u2028'")
+    (folder / "odd, folder: 100%").mkdir()
+    left_out = (
+        Unanalysed(folder / "a.py", "", f"{NOT_READ}: Permission denied"),
+        Unanalysed(folder, "", f"{UNSETTLED}: pyproject.toml:2: selct is not known", 3),
+        *unanalysed(folder).unanalysed,
+    )
+    return {
+        "clean": Results(files=1),
+        "plain": plain,
+        "hostile": results(folder / "odd, folder: 100%", **{"x\x1b[0m\n<&> '\"": hostile, "ü": COUNTER}),
+        "left out": dataclasses.replace(plain, unanalysed=left_out),
+        "nothing but left out": Results(unanalysed=left_out),
+    }
+
+
+def test_what_reads_a_format_takes_every_sample(tmp_path: Path) -> None:
+    for name, sample in _samples(tmp_path).items():
+        assert jenkins_refuses(render("junit", sample)) == [], name
+        assert list(SARIF.iter_errors(json.loads(render("sarif", sample)))) == [], name
+        assert list(GITLAB.iter_errors(json.loads(render("gitlab", sample)))) == [], name
+        read = github_reads(render("github", sample))
+        assert len(read) == len(sample.shown) + len(sample.unanalysed), name
+
+
+def test_jenkins_refuses_what_its_schema_does_not_hold() -> None:
+    told = jenkins_refuses("<testsuites><testsuite name='a'>b<testcase line='1'/></testsuite></testsuites>")
+    wanted = ["'tests'", "'failures'", "'errors'", "Character content", "'line'", "'name'"]
+    assert len(told) == len(wanted)
+    assert all(words in line for words, line in zip(wanted, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("meant", "data", "place"),
+    [
+        ("50%", "50%25", "50%25"),
+        ("%2C", "%252C", "%252C"),
+        ("a\r\nb", "a%0D%0Ab", "a%0D%0Ab"),
+        ("a:b,c", "a:b,c", "a%3Ab%2Cc"),
+    ],
+)
+def test_github_commands_escape_what_the_rules_name(meant: str, data: str, place: str) -> None:
+    assert (github._data(meant), github._property(meant)) == (data, place)
+    (read,) = github_reads(f"::error file={place},title=a::{data}")
+    assert (read.properties["file"], read.text) == (meant, meant)
 
 
 def test_github_reads_what_was_meant(tmp_path: Path) -> None:
@@ -231,7 +263,7 @@ def test_files_outside_of_the_working_directory_have_a_whole_uri(
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     log = json.loads(render("sarif", found))
-    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    SARIF.validate(log)
     (result,) = log["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == (tmp_path / "a b.py").as_uri()
 
@@ -287,7 +319,7 @@ def test_calls_that_lead_to_a_finding_are_told(tmp_path: Path) -> None:
     assert lines[start + len(calls)] == "  net.py:7: return scaled(x)"
     assert lines[start + len(calls) + 1].startswith("help: ")
     log = json.loads(render("sarif", shown))
-    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    SARIF.validate(log)
     (flow,) = log["runs"][0]["results"][0]["codeFlows"][0]["threadFlows"]
     lines_of = [step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["locations"]]
     assert lines_of == [*(line for _, line in calls), 2]
@@ -308,7 +340,7 @@ def test_where_what_decides_came_from_is_shown(tmp_path: Path, monkeypatch: pyte
     (step,) = found["path"]
     assert step == {"filename": str(tmp_path / "net.py"), "row": 7, "text": "`total` comes from `x.sum()`"}
     log = json.loads(render("sarif", shown))
-    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    SARIF.validate(log)
     (flow,) = log["runs"][0]["results"][0]["codeFlows"]
     steps = [
         step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["threadFlows"][0]["locations"]
@@ -334,7 +366,7 @@ def test_what_could_not_be_read_is_an_error_where_there_are_errors(tmp_path: Pat
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
     assert root.find("testsuite/testcase/error").get("message") == words
     log = json.loads(render("sarif", unread))
-    Draft7Validator(json.loads(SCHEMA.read_text())).validate(log)
+    SARIF.validate(log)
     (invocation,) = log["runs"][0]["invocations"]
     assert invocation["executionSuccessful"] is False
     assert [(n["level"], n["message"]["text"]) for n in invocation["toolExecutionNotifications"]] == [("error", words)]
