@@ -49,6 +49,7 @@ IN_VARIANTS = {  # where the case that a variant was made from does not fail
 ENDINGS = {
     "wall": "Allow more time (timeout), or let the example compute less.",
     "cpu": "Allow more time (timeout), or let the example compute less.",
+    "late": "Let the call come to its end, or allow no such call in dynamic_shapes and value_ranges.",
     "memory": "Allow more memory (memory), or let the example need less.",
     "output": "Let the model print less.",
     "lost": "Run it again: the server of the workers was killed, perhaps for want of memory.",
@@ -73,17 +74,25 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
         stage: What it was doing.
         ending: How the process ended.
     """
-    outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu") else "crashed"
+    outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu", "late") else "crashed"
     words = last_words(ending.output)
     raised = UNCAUGHT.match(words or "") if ending.how == "exit" else None
     during = f" during the {stage}" if stage else ""
     stopped = f"the process {ending.words}{during}"
     message = f"{raised[1]} was raised{during}, which ends the process" if raised else stopped
     reason = f"{message}: {words}" if words else message
-    notes = (*frames(ending.output), *((RAN_NOT,) if check == "capture" and stage in MODEL_STAGES else ()))
+    runs = check != "capture" or stage not in MODEL_STAGES
     finding = _finding(check, stage, message, ending, how="raised" if raised else ending.how)
     stack = "\n".join(ending.output[-MOST_WORDS:]) or None
-    return CheckResult(name=check, outcome=outcome, reason=reason, findings=(finding,), notes=notes, stack=stack)
+    return CheckResult(
+        name=check,
+        outcome=outcome,
+        reason=reason,
+        findings=(finding,),
+        notes=tuple(frames(ending.output)),
+        stack=stack,
+        runs=runs,
+    )
 
 
 def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how: str) -> Finding:

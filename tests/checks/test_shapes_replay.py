@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from torch.export import Dim
 
 from exportlint import ModelCase
 from exportlint.checks.runner import Options, Runner
-from exportlint.checks.shapes import journal, replay
+from exportlint.checks.shapes import journal, replay, trials
 from exportlint.shapes.contents import Recipe
+from exportlint.shapes.contract import declared, wanted
+from exportlint.shapes.strategies import Space
 
 HERE = Path(__file__)
 ROWS = {"x": {0: Dim("rows", min=1, max=32)}}
@@ -73,10 +76,61 @@ def test_a_call_that_aborts_is_replayed_and_made_smaller(model, who, rule):
 
 @pytest.mark.slow
 def test_a_call_that_hangs_is_replayed(monkeypatch):
-    monkeypatch.setattr(replay, "CPU_SECONDS", 1.0)
-    shapes = shapes_of(Hangs, "shapes", timeout=8.0)["shapes"]
+    monkeypatch.setattr(trials, "CALL_SECONDS", 1.0)
+    began = time.monotonic()
+    shapes = shapes_of(Hangs, "shapes")["shapes"]
+    assert time.monotonic() - began < 200  # not the time of the whole check
     assert shapes.outcome == "timed_out"
     assert shapes.reason.startswith("the eager model does not end in a call inside the contract: x of shape [")
+    assert [f.line for f in shapes.findings] == [marked(HERE, "hang")]
+
+
+class AbortsAndDiffers(nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and x.shape[0] == 3:  # at: differs
+            return x + 1
+        return ends(x, "abort")
+
+
+def test_what_is_unlike_the_call_that_aborts_is_tried_too():
+    shapes = shapes_of(AbortsAndDiffers, "shapes")["shapes"]
+    assert shapes.outcome == "crashed"
+    assert {f.line for f in shapes.findings} == {marked(HERE, "abort"), marked(HERE, "differs")}
+    assert "calls that are as large in every dynamic size, or larger, were not tried any more" in shapes.notes
+
+
+class LateOnce(nn.Module):
+    flag = ""
+
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and x.shape[0] >= 6 and not Path(LateOnce.flag).exists():
+            Path(LateOnce.flag).touch()
+            time.sleep(120)
+        return x * 2
+
+
+def test_a_call_that_is_late_only_once_is_no_finding(monkeypatch, tmp_path):
+    monkeypatch.setattr(trials, "CALL_SECONDS", 3.0)
+    monkeypatch.setattr(LateOnce, "flag", str(tmp_path / "flag"))
+    shapes = shapes_of(LateOnce, "shapes")["shapes"]
+    assert (shapes.outcome, shapes.findings) == ("passed", ())
+    assert any(note.startswith("the eager model took too long for one call once, and alone") for note in shapes.notes)
+
+
+def test_contents_that_a_call_needs_to_end_its_process_are_needed_of_one_that_is_like_it():
+    X6 = torch.randn(6, 3)  # noqa: N806
+    example, shapes = ((X6,), {}), {"x": {0: Dim("n")}}
+    contract = declared(nn.Identity(), example, {"input": shapes["x"]})
+    space = Space(example, contract, wanted(contract), {})
+    subject = SimpleNamespace(asked=[leaf.size(d) for leaf, d, _ in contract.asked])
+
+    def call(rows, kind):
+        return trials.Trial.of(space.made({0: Recipe((rows, 3), "torch.float32", kind)}))
+
+    anything = replay.likeness(subject, space, call(6, "zeros"))
+    assert [anything(call(n, "normal")) for n in (5, 6, 7)] == [False, True, True]
+    negative = replay.likeness(subject, space, call(6, "negative"))
+    assert [negative(call(7, kind)) for kind in ("zeros", "negative")] == [False, True]
 
 
 def test_a_journal_is_read_back(tmp_path):

@@ -16,6 +16,7 @@ Emit = Callable[[Message], None]
 
 # Printed output is read back only where a job died; more than this is a fault of its own.
 MAX_OUTPUT_BYTES = 256 * 2**20
+LATE = "took too long for one call"
 KEEP, USE = "keep ", "use "  # a request to the server begins with one of these and a name, where it has to do with one
 
 
@@ -47,7 +48,7 @@ class Limits:
         )
 
 
-End = Literal["done", "signal", "exit", "wall", "cpu", "memory", "output", "lost"]
+End = Literal["done", "signal", "exit", "late", "wall", "cpu", "memory", "output", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Ending:
     """How a job ended: ``done`` when it said so itself, else what stopped it.
 
     Attributes:
-        how: ``signal`` and ``exit`` when the process died, ``wall``, ``cpu``, ``memory`` and ``output`` when a limit
+        how: ``signal`` and ``exit`` when the process died, ``late`` when it ended itself since one call took too long,
+            ``wall``, ``cpu``, ``memory`` and ``output`` when a limit
             stopped it, ``lost`` when the server that ran it is gone.
         code: Signal number or exit status, where there is one.
         output: The last lines that it printed.
@@ -73,6 +75,7 @@ class Ending:
         return {
             "done": "ended",
             "exit": f"ended with status {self.code}",
+            "late": LATE,
             "wall": "did not end in time",
             "cpu": "used up its CPU time",
             "memory": "used up its memory",

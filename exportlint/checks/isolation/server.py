@@ -14,6 +14,7 @@ asked for an accelerator, cannot be forked, and ends.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -92,6 +93,8 @@ class Server:
         signal.set_wakeup_fd(self.wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        gc.collect()
+        gc.freeze()  # else each child looks through all that is imported, again and again
         try:
             while True:
                 control = self.control.fileno()

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from exportlint.checks.isolation.child import OUT_OF_MEMORY
+from exportlint.checks.isolation.child import OUT_OF_MEMORY, STACK_OF_LATE
 from exportlint.checks.isolation.job import MAX_OUTPUT_BYTES, Ending
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ class Watch:
             return Ending("lost", output=output)
         if code < 0:
             return Ending("cpu" if -code == signal.SIGXCPU else "signal", -code, output)
+        if code == 1 and any(map(STACK_OF_LATE.match, output)):
+            return Ending("late", code, output)
         return Ending("memory" if code == OUT_OF_MEMORY else "exit", code, output)
 
 

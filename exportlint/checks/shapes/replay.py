@@ -5,24 +5,29 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from torch.utils import _pytree as pytree
+
 from exportlint import blame
 from exportlint.checks import results
 from exportlint.checks.isolation import fork
-from exportlint.checks.isolation.job import Limits, machine_memory
+from exportlint.checks.isolation.job import LATE, Limits, machine_memory
 from exportlint.checks.shapes.trials import Trial
 from exportlint.findings import CheckResult
+from exportlint.shapes.contents import NUMBER, kinds_of
 from exportlint.shapes.shrinking import Shrinker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from exportlint.checks.isolation.job import Emit, Ending
     from exportlint.checks.shapes.journal import Entry
     from exportlint.checks.shapes.trials import Subject
+    from exportlint.findings import Outcome
     from exportlint.shapes.contents import Recipe
     from exportlint.shapes.strategies import Space
 
-CPU_SECONDS, WALL_SECONDS = 5.0, 20.0  # what one call may take: far more than any that is drawn
+LENIENCE = 5.0  # times as long as before calls may take once one was late that alone was not
+SLOWER = 2  # times as long as a call may take the first replay of it may take: the machine may have been busy
 TRIES, TRIES_OF_HANGS = 20, 6  # smaller calls to try; one that hangs costs all of its time
 
 
@@ -33,15 +38,21 @@ class Replay:
         self._subject, self._space = subject, space
         self.ending: Ending | None = None
         self.who = ""
+        self.seconds = SLOWER * subject.patience
 
     def dies(self, recipes: Mapping[int, Recipe]) -> bool:
         """Whether the call ends its process, or does not end in time; what the model refuses does not."""
         heard: dict[str, Any] = {}
-        ending = fork.run(lambda emit: self._run(recipes, emit), _limits(), heard.update)
+        ending = fork.run(lambda emit: self._run(recipes, emit), self._limits(), heard.update)
         died = ending.how not in ("done", "exit")
         if died:
             self.ending, self.who = ending, heard.get("stage", "eager model")
+            self.seconds = self._subject.patience
         return died
+
+    def _limits(self) -> Limits:
+        # Two calls, and one that waits without computing.
+        return Limits(2 * self.seconds, 2 * self.seconds + 10, memory_bytes=machine_memory() // 2)
 
     def _run(self, recipes: Mapping[int, Recipe], emit: Emit) -> None:
         inputs = self._space.made(recipes).inputs
@@ -56,12 +67,8 @@ class Replay:
                 return
 
 
-def _limits() -> Limits:
-    return Limits(CPU_SECONDS, WALL_SECONDS, memory_bytes=machine_memory() // 2)
-
-
-def result(name: str, subject: Subject, space: Space, entry: Entry, ended: str) -> CheckResult:
-    """The result for a check whose process died in a drawn call.
+def result(name: str, subject: Subject, space: Space, entry: Entry, ended: str) -> tuple[CheckResult, Trial | None]:
+    """The result for a check whose process died in a drawn call, and the smallest call that ends a process.
 
     Args:
         name: Name of the check.
@@ -71,13 +78,36 @@ def result(name: str, subject: Subject, space: Space, entry: Entry, ended: str) 
         ended: How the process ended, in words.
     """
     replay = Replay(subject, space)
-    if not entry.recipes or not replay.dies(entry.recipes):
-        return _unreplayed(name, entry, ended)
+    dies = bool(entry.recipes) and replay.dies(entry.recipes)
+    if not dies and entry.recipes and ended == LATE:
+        note = f"the {entry.who} {ended} once, and alone it did not: {entry.words}"
+        return CheckResult(name=name, outcome="passed", notes=(note,)), None
+    if not dies:
+        return _unreplayed(name, entry, ended), None
     found = _of_ending(name, Trial.of(space.made(entry.recipes)), replay)
     subject.ctx.provisional(found)  # making it smaller may take longer than there is time
     tries = TRIES_OF_HANGS if found.outcome == "timed_out" else TRIES
     smallest = Shrinker(space, replay.dies, tries=tries).shrink(entry.recipes)
-    return _of_ending(name, Trial.of(space.made(smallest)), replay) if smallest != entry.recipes else found
+    trial = Trial.of(space.made(smallest))
+    return (_of_ending(name, trial, replay) if smallest != entry.recipes else found), trial
+
+
+def likeness(subject: Subject, space: Space, smallest: Trial) -> Callable[[Trial], bool]:
+    """Whether a call is at least as large as this one in each dynamic size, with contents as they are needed for it."""
+    flat = pytree.tree_leaves(space.example)
+    needed = {
+        index: made.kind
+        for index, made in smallest.recipes.items()
+        if made.kind not in (NUMBER, kinds_of(flat[index], space.domains.get(index))[0])
+    }
+
+    def is_like(trial: Trial) -> bool:
+        larger = all(trial.sizes.get(source, 0) >= smallest.sizes[source] for source in subject.asked)
+        return larger and all(
+            index in trial.recipes and trial.recipes[index].kind == kind for index, kind in needed.items()
+        )
+
+    return is_like
 
 
 def _of_ending(name: str, trial: Trial, replay: Replay) -> CheckResult:
@@ -103,9 +133,8 @@ def _words(ending: Ending) -> str:
 
 def _unreplayed(name: str, entry: Entry, ended: str) -> CheckResult:
     message = f"the process {ended} while the {entry.who} ran a drawn call"
+    outcome: Outcome = "timed_out" if ended == LATE else "crashed"
     finding = blame.finding("EXP004", message, None, outcome="breaks", evidence=entry.words)
     notes = (f"the call: {entry.code}",) if entry.code else ()
     reason = f"{message}: {entry.words}; alone, the call does not end its process"
-    return dataclasses.replace(
-        CheckResult(name=name, outcome="crashed", reason=reason, findings=(finding,)), notes=notes
-    )
+    return dataclasses.replace(CheckResult(name=name, outcome=outcome, reason=reason, findings=(finding,)), notes=notes)

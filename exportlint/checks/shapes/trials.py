@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import call, fresh, mutates, unchanged
+from exportlint.checks.isolation import child
 from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import values_part
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
+CALL_SECONDS, TIMES_EXAMPLE = 10.0, 50  # a call may take so long, or so many times as long as the example
 MOST_WATCHED = 200  # calls whose branches are noted, as long as one went one way only
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
 
@@ -163,6 +165,9 @@ class Subject:
         ran: Calls that were compared.
         refused: Calls that the eager model refused.
         seconds: CPU time that one call of the eager model with the example takes.
+        patience: Seconds after which a call hangs; 0 as long as it is not known what the example takes.
+        lenience: How many times as long a call may take.
+        avoided: Whether a call is like one that ended an earlier process.
         scarce: What keeps larger calls from being tried: ``memory``, or ``time``.
         largest: The largest size of each dimension that was compared, by torch's words for it.
         too_large: The same of calls that the eager model refused.
@@ -182,6 +187,9 @@ class Subject:
     ran: int = 0
     refused: int = 0
     seconds: float = 0.0
+    patience: float = 0.0
+    lenience: float = 1.0
+    avoided: Callable[[Trial], bool] = lambda _: False
     scarce: str = "time"
     largest: dict[str, int] = field(default_factory=dict)
     too_large: dict[str, int] = field(default_factory=dict)
@@ -209,9 +217,10 @@ class Subject:
     def time_example(self) -> None:
         """Measure what one call of the example computes, after one that warms up."""
         self.eager(self.example)
-        began = time.process_time()  # whatever else the machine does
+        began, on_the_wall = time.process_time(), time.monotonic()
         self.eager(self.example)
-        self.seconds = time.process_time() - began
+        self.seconds = time.process_time() - began  # whatever else the machine does
+        self.patience = self.lenience * max(CALL_SECONDS, TIMES_EXAMPLE * (time.monotonic() - on_the_wall))
 
     def run(self, module: torch.nn.Module, inputs: Inputs) -> Any:
         """The program's result for copies of these arguments; its buffers stay as they are.
@@ -235,9 +244,12 @@ class Subject:
             RefusedError: When the eager model refuses them.
             FaultError: When the program fails or differs, and the fault is not a known one.
         """
+        if self.avoided(trial):
+            raise RefusedError
         self._note(trial, "eager model")
         try:
-            expected = self._watched(trial.inputs)
+            with child.within(self.patience):
+                expected = self._watched(trial.inputs)
         except Exception as error:
             self.refused += 1
             _enlarge(self.too_large, trial.sizes)
@@ -270,14 +282,18 @@ class Subject:
         Raises:
             FaultError: When the program answers something else, and the fault is not a known one.
         """
+        if self.avoided(trial):
+            return True
         self._note(trial, "program")
         try:
-            actual = self.run(self.module, trial.inputs)
+            with child.within(self.patience):
+                actual = self.run(self.module, trial.inputs)
         except Exception:
             return False
         self._note(trial, "eager model")
         try:
-            expected = self.eager(trial.inputs)
+            with child.within(self.patience):
+                expected = self.eager(trial.inputs)
         except Exception:
             return True
         self.ran += 1
@@ -292,7 +308,8 @@ class Subject:
 
     def _fault(self, trial: Trial, expected: Any) -> FaultError | None:
         try:
-            actual = self.run(self.module, trial.inputs)
+            with child.within(self.patience):
+                actual = self.run(self.module, trial.inputs)
         except Exception as error:
             return self._failure(error, trial)
         return self._wrong(trial, expected, actual)
