@@ -36,7 +36,7 @@ CACHE = Path(".exportlint_cache")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option(
     "--output", "-o", multiple=True, callback=output_option, metavar="FILE",
-    help="Write the report here; the suffix (.json, .md, .html, .xml) is the format. May be repeated.",
+    help="Write the report here; the suffix (.json, .md, .html, .sarif, .xml) is the format. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--checks", callback=names_option(CHECKS, "check"), metavar="NAMES",

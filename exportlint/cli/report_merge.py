@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, type=GivenPath(), metavar="FILE...")
 @click.option(
     "--output", "-o", multiple=True, required=True, callback=output_option, metavar="FILE",
-    help="Write the report here; the suffix (.json, .md, .html, .xml) is the format. May be repeated.",
+    help="Write the report here; the suffix (.json, .md, .html, .sarif, .xml) is the format. May be repeated.",
 )  # fmt: skip
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
 def report_merge(files: tuple[Path, ...], output: tuple[Path, ...], verbose: bool) -> None:

@@ -2,7 +2,7 @@
 
 >>> from exportlint.report import FORMATS
 >>> sorted(FORMATS)
-['.html', '.json', '.md', '.xml']
+['.html', '.json', '.md', '.sarif', '.xml']
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from exportlint import whole_file
-from exportlint.report import html_file, json_file, junit_file, markdown
+from exportlint.report import html_file, json_file, junit_file, markdown, sarif_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "read", "write"]
 
 FORMATS: Mapping[str, Callable[[Readiness], str]] = MappingProxyType(
-    {".html": html_file.render, ".json": json_file.render, ".md": markdown.render, ".xml": junit_file.render}
+    {
+        ".html": html_file.render,
+        ".json": json_file.render,
+        ".md": markdown.render,
+        ".sarif": sarif_file.render,
+        ".xml": junit_file.render,
+    }
 )
 
 

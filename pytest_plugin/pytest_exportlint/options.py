@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_exportlint.expectations import Expectation
 
 ISOLATIONS = ("auto", "server", "fork", "none")
-REPORTS = (".html", ".json", ".md", ".xml")
+REPORTS = (".html", ".json", ".md", ".sarif", ".xml")
 LEAST_SECONDS = 1.0
 CACHE = ".exportlint_cache"
 KEYS = (

@@ -422,7 +422,7 @@ def good(tmp_path) -> Path:
         (("good.py", "--checks", "capture,sorcery"), "'sorcery' is no check; known: capture, reload, device, shapes"),
         (("good.py", "--checks", ","), "names no check; known: capture"),
         (("good.py", "--devices", "cuda:7"), "'cuda:7' is no device; known: second"),
-        (("good.py", "--output", "r.pdf"), "r.pdf: the suffix must be one of .html, .json, .md, .xml"),
+        (("good.py", "--output", "r.pdf"), "r.pdf: the suffix must be one of .html, .json, .md, .sarif, .xml"),
         (("good.py", "--output", "no/folder/r.json"), "no/folder/r.json: there is no folder no/folder"),
         (("good.py", "--output", "folder.json"), "folder.json is a folder"),
         (("good.py", "--output", "/dev/full"), "/dev/full: the suffix must be one of"),
@@ -438,7 +438,7 @@ def test_bad_options_are_refused_before_anything_runs(good, arguments, words):
     (good / "folder.json").mkdir()
     ran = exportlint("report", *arguments, cwd=good)
     assert ran.status == 2
-    assert words in ran.err.replace("'.html', '.json', '.md', '.xml'", ".html, .json, .md, .xml")
+    assert words in ran.err.replace("'.html', '.json', '.md', '.sarif', '.xml'", ".html, .json, .md, .sarif, .xml")
     assert ran.out == ""
     assert "Traceback" not in ran.err
 

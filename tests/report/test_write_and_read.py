@@ -33,7 +33,7 @@ def test_read_gives_back_what_was_written(tmp_path):
 
 @pytest.mark.parametrize("name", ["readiness.txt", "readiness", ".json"])
 def test_unknown_suffix_lists_the_known_ones(tmp_path, name):
-    with pytest.raises(ValueError, match=r"\.html, \.json, \.md, \.xml$") as info:
+    with pytest.raises(ValueError, match=r"\.html, \.json, \.md, \.sarif, \.xml$") as info:
         write(sample(), tmp_path / name)
     assert name in str(info.value)
     assert names(tmp_path) == []
