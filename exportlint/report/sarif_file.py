@@ -58,7 +58,7 @@ def _result(entry: Entry, marks: Counter[str]) -> dict[str, Any]:
 
 
 def _mark(entry: Entry, marks: Counter[str]) -> str:
-    """What the finding is known by in a later run, where lines have moved: rule, file, text, and which of equal ones."""
+    """What the finding is known by in a later run, where lines have moved: rule, file, text, which of equal ones."""
     finding = entry.finding
     parts = (finding.rule, finding.file or "", (finding.source or finding.message).strip())
     mark = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
