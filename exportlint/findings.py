@@ -115,6 +115,9 @@ class CheckResult:
         expected: The reason given for an expected failure, if there is one; such a result is not counted as red.
         stack: Where it failed, in torch's own words: the traceback, or the stack that a dying process printed.
         cached: Whether an earlier run found this out, since when nothing changed that it depends on.
+        runs: Whether the model runs, as far as the check knows; where it does not, no further check can say anything.
+        numbers: Whether it had numbers to compare; a model without weights has none.
+        inferred: How the inputs were inferred, where nobody wrote them down; told with the first check of a case.
     """
 
     name: str
@@ -126,6 +129,9 @@ class CheckResult:
     expected: str | None = None
     stack: str | None = None
     cached: bool = False
+    runs: bool = True
+    numbers: bool = True
+    inferred: str | None = None
 
     @property
     def red(self) -> bool:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NAME = "lint"
 CONFIRMED_BY = "confirmed by "  # how the evidence of a confirmed prediction begins
-NUMBERLESS = "numbers are not checked: no weights"  # the note of a check that saw a part only
 DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such a line
 # Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
 TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
@@ -120,7 +119,7 @@ def _why_blind(observer: Observer, check: CheckResult | None, exercised: Exercis
     if check.outcome not in TO_THE_END.get(check.name, BY_DEFAULT):
         ended = {"failed": "stopped at a failure"}.get(check.outcome, check.outcome.replace("_", " "))
         return f"{check.name}: {ended}"
-    if NUMBERLESS in check.notes and check.name != "capture":
+    if not check.numbers and check.name != "capture":
         return f"{check.name} had no numbers to check"
     if observer.mode != "export":
         return f"{check.name} does not capture in the mode {observer.mode}"

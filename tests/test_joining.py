@@ -55,6 +55,13 @@ def test_a_device_check_that_failed_elsewhere_refutes():
     assert verdict(finding("EXP201"), check("device", "failed", seen))[0] == "refuted"
 
 
+def test_a_check_without_numbers_refutes_nothing():
+    plain = check("device", "passed")
+    assert verdict(finding("EXP201"), plain)[0] == "refuted"
+    blind = dataclasses.replace(plain, numbers=False)
+    assert verdict(finding("EXP201"), blind) == ("not_exercised", "device had no numbers to check")
+
+
 def test_a_line_that_did_not_run_is_not_exercised():
     assert verdict(finding(), check("capture", "passed"), exercised=ran(7)) == ("not_exercised", "the line did not run")
 

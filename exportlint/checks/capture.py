@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.checks import explore, refusal, strange_tensors
 from exportlint.checks.context import ModelError, call, unchanged
-from exportlint.checks.results import IN_VARIANTS, RAN_NOT, REWRITES, in_variant
+from exportlint.checks.results import IN_VARIANTS, REWRITES, in_variant
 from exportlint.findings import CheckResult
 from exportlint.parity import training_operators
 from exportlint.parity.compare import compare
@@ -85,7 +85,7 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
         rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
-    return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), notes=(RAN_NOT,))
+    return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), runs=False)
 
 
 def _lacks_inputs(ctx: Context, stage: str, error: BaseException) -> bool:
@@ -153,17 +153,25 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     inputs = inputs_differ(expected, actual, close)
     if inputs is not None:
         message = "the eager model changes its inputs, and the program does not change them alike"
-        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=inputs),)
+        return (_written(ctx, message, inputs),)
     buffers = buffers_differ(expected.buffers, actual.buffers, close)
     if buffers is not None:
         message = "the eager model changes its buffers, and the program does not change them alike"
-        return (blame.finding("EXP004", message, ctx.head(), outcome="silent", evidence=buffers),)
+        return (_written(ctx, message, buffers),)
     ctx.judge(reference)
     shares = shares_differ(expected, actual)
     if shares is not None:
         message = "who writes into a result changes other things in the program than in eager"
         return (blame.finding("EXP004", message, ctx.head(), outcome="unportable", evidence=shares),)
     return ()
+
+
+def _written(ctx: Context, message: str, words: str) -> Finding:
+    """The finding for what is written otherwise, with where values part."""
+    from exportlint.checks import wrong_result
+
+    evidence, place = wrong_result.told(words, wrong_result.values_part(ctx, ctx.program(), ctx.example()), ctx.head())
+    return blame.finding("EXP004", message, place, outcome="silent", evidence=evidence)
 
 
 def _trains(ctx: Context, program: ExportedProgram, model: torch.nn.Module) -> tuple[Finding, ...]:

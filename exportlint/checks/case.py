@@ -165,6 +165,7 @@ class ModelCase:
     tolerance: Tolerance | None = field(default=None, kw_only=True)
     weights: str = field(default="real", kw_only=True)
     about: Any = field(default=None, kw_only=True)
+    inferred: bool = field(default=False, kw_only=True, repr=False)  # whether nobody wrote the inputs down
     canonical: Callable[[Any], Any] | None = field(default=None, kw_only=True)
     steps: Mapping[str, Step | None] = field(default_factory=dict, kw_only=True)
     loss: Callable[[Any], Any] | None = field(default=None, kw_only=True)
@@ -413,7 +414,11 @@ def require_settings(names: Iterable[str]) -> None:
     Raises:
         TypeError: When it does not, with the name that may be meant.
     """
-    known = [field.name for field in dataclasses.fields(ModelCase) if field.name not in ("model", "whole", "plain")]
+    known = [
+        field.name
+        for field in dataclasses.fields(ModelCase)
+        if field.name not in ("model", "whole", "plain", "inferred")
+    ]
     for name in names:
         if name not in known:
             meant = difflib.get_close_matches(name, known, 1)

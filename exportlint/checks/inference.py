@@ -46,6 +46,7 @@ def case_of(factory: Callable[..., Any], name: str) -> ModelCase:
         inputs2=lambda: inferred.second.inputs,
         name=name,
         about=inferred.words,
+        inferred=True,
     )
 
 

@@ -126,7 +126,7 @@ def check(
     for name in settings.checks:
         emit({"check": name})
         result = run_check(name, ctx) if runs else does_not_run(name)
-        runs = runs and RAN_NOT not in result.notes
+        runs = runs and result.runs
         if recorder is not None:
             emit({"depends": {"on": name, **msgspec.to_builtins(recorder.so_far())}})
         emit({"result": msgspec.to_builtins(_told(result, case) if name == settings.checks[0] and runs else result)})
@@ -136,7 +136,8 @@ def _told(result: CheckResult, case: ModelCase) -> CheckResult:
     """The result with how the case was made, where nobody wrote the case down."""
     if case.about is None:
         return result
-    return dataclasses.replace(result, notes=(*result.notes, case.about()))
+    words = case.about()
+    return dataclasses.replace(result, notes=(*result.notes, words), inferred=words if case.inferred else None)
 
 
 MOST_STACK_LINES = 400
@@ -153,7 +154,7 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     began, ctx.last_error = time.monotonic(), None
     lacking = _no_example(ctx)
     if lacking is not None:
-        return CheckResult(name=name, outcome="errored", reason=lacking, notes=(RAN_NOT,))
+        return CheckResult(name=name, outcome="errored", reason=lacking, runs=False)
     try:
         result = weightless.run(name, ctx) if isinstance(ctx, weightless.WeightlessContext) else _run(name, ctx)
     except MemoryError:

@@ -400,7 +400,7 @@ class Runner:
         done, replayed = progress.done, ""
         while pending := [name for name in group if name not in done]:
             capture = done.get("capture")
-            if capture is not None and results.RAN_NOT in capture.notes:
+            if capture is not None and not capture.runs:
                 done.update({name: jobs.does_not_run(name) for name in pending})
                 break
             settings = dataclasses.replace(

@@ -6,13 +6,13 @@ export itself computes with fake tensors only.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
 from exportlint.checks import uncaptured
 from exportlint.checks.context import Context, ModelError, NotCapturedError, as_module, fresh, seed_everything
 from exportlint.findings import CheckResult
-from exportlint.joining import NUMBERLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from exportlint.shapes.terms import Term
 
 REASON = "no weights"
-NOTE = NUMBERLESS
+NOTE = "numbers are not checked: no weights"
 
 
 class WeightlessContext(Context):
@@ -122,7 +122,6 @@ def run(name: str, ctx: WeightlessContext) -> CheckResult:
 
 def _capture(ctx: WeightlessContext) -> CheckResult:
     from exportlint.checks import capture, refusal
-    from exportlint.checks.results import RAN_NOT
 
     try:
         ctx.program()
@@ -130,14 +129,16 @@ def _capture(ctx: WeightlessContext) -> CheckResult:
         cause = error.__cause__ or error
         if _wants_numbers(cause):
             reason = f"the {error.stage} needs numbers, and there are no weights: {blame.words(cause)}"
-            return CheckResult(name="capture", outcome="not_checked", reason=reason, notes=(RAN_NOT,))
+            return CheckResult(name="capture", outcome="not_checked", reason=reason, runs=False)
         return capture.model_failure(ctx, error)
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         found = refusal.misfit_of(ctx, error) or blame.of_failure(error, ctx.head())
-        return CheckResult(name="capture", outcome="failed", reason=found.message, findings=(found,), notes=(NOTE,))
-    return CheckResult(name="capture", outcome="passed", reason="numbers not checked", notes=(NOTE,))
+        return CheckResult(
+            name="capture", outcome="failed", reason=found.message, findings=(found,), notes=(NOTE,), numbers=False
+        )
+    return CheckResult(name="capture", outcome="passed", reason="numbers not checked", notes=(NOTE,), numbers=False)
 
 
 def _wants_numbers(error: BaseException) -> bool:
@@ -169,9 +170,14 @@ def _shapes(ctx: WeightlessContext) -> CheckResult:
     found = [_pinned(ctx, term) for term in asked if term.grant == "constant"]
     if found:
         return CheckResult(
-            name="shapes", outcome="failed", reason=found[0].message, findings=tuple(found), notes=(NOTE,)
+            name="shapes",
+            outcome="failed",
+            reason=found[0].message,
+            findings=tuple(found),
+            notes=(NOTE,),
+            numbers=False,
         )
-    return CheckResult(name="shapes", outcome="passed", reason="numbers not checked", notes=(NOTE,))
+    return CheckResult(name="shapes", outcome="passed", reason="numbers not checked", notes=(NOTE,), numbers=False)
 
 
 def _call_others(ctx: WeightlessContext) -> None:
@@ -214,7 +220,7 @@ def _device(ctx: WeightlessContext) -> CheckResult:
     elif error is not None:
         report.leave_out(f"the second device cannot run the model: {blame.words(error)}")
     report.notes.append(NOTE)
-    return report.result()
+    return dataclasses.replace(report.result(), numbers=False)
 
 
 def _elsewhere(ctx: WeightlessContext) -> tuple[Origin | None, Exception | None]:

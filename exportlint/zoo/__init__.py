@@ -117,7 +117,9 @@ def case(target: str) -> ModelCase:
     given: dict[str, Any] = {module.EXAMPLE: example}
     one_call = ModelCase(model, name=target, **given)
     second = SecondCall(model, one_call.example)
-    return dataclasses.replace(one_call, inputs2=lambda: second.inputs, about=lambda: f"{about()}; {second.words}")
+    return dataclasses.replace(
+        one_call, inputs2=lambda: second.inputs, about=lambda: f"{about()}; {second.words}", inferred=True
+    )
 
 
 @functools.cache

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_LINES = 6  # of a statement that is shown
 EVIDENCE_LINES = 6
 PLACES = 3
-INFERRED = "inputs inferred"  # which the notes of cases say that nobody wrote
 
 
 def failure(result: CaseResult, *, stack: bool = False, made: str | None = None) -> str:
@@ -49,8 +48,8 @@ def failure(result: CaseResult, *, stack: bool = False, made: str | None = None)
 
 
 def how_made(checks: Iterable[CheckResult]) -> str | None:
-    """What the checks note of inputs that nobody wrote down."""
-    return next((note for check in checks for note in check.notes if INFERRED in note), None)
+    """What the checks say of inputs that nobody wrote down."""
+    return next((check.inferred for check in checks if check.inferred is not None), None)
 
 
 def remarks(result: CaseResult, notes: Iterable[str]) -> str:

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from exportlint.checks import inference
-from exportlint.checks.case import NoExampleError
+from exportlint.checks import inference, jobs
+from exportlint.checks.case import ModelCase, NoExampleError
+from exportlint.checks.context import Settings
 from exportlint.checks.runner import Options, Runner
 
 
@@ -168,3 +169,14 @@ def test_a_factory_that_makes_no_model_is_what_fails(factory, reason):
     capture, shapes = result.checks
     assert (capture.outcome, capture.reason) == ("errored", reason)
     assert (shapes.outcome, shapes.reason) == ("not_checked", "the model does not run")
+
+
+def test_the_first_check_says_what_was_inferred_and_of_other_cases_how_they_were_made():
+    written = ModelCase(Says, (torch.ones(3, 5),), about=lambda: "no inputs inferred")
+    for case, inferred in ((inference.case_of(Says, "says"), True), (written, False)):
+        sent = []
+        jobs.check(sent.append, case, Settings(("capture", "twins")))
+        first, second = (message["result"] for message in sent if "result" in message)
+        assert first["notes"][-1] == case.about()
+        assert first["inferred"] == (case.about() if inferred else None)
+        assert second["inferred"] is None
