@@ -72,6 +72,7 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values: set[Print] = set()
         self.used: set[Print] = set()
         self.users: dict[tuple[str, Print], Place] = {}  # the line that gave a value to an operator first
+        self.done: list[tuple[list[Print], list[Print], Place | None]] = []  # what each operator took and returned
         self.results: list[tuple[str, list[Print]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -79,6 +80,7 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.used.update(taken)
         self.values.update(taken, prints(result))
         place = places.caller(sys._getframe(1)) if taken else None
+        self.done.append((taken, prints(result), place))
         if place is not None:
             for value in taken:
                 self.users.setdefault((str(func), value), place)
@@ -112,6 +114,7 @@ class _Program(torch.fx.Interpreter):
         self.sources: set[torch.fx.Node] = set()
         self.fed: list[torch.fx.Node] = []  # by such sources and by nothing else that is strange
         self.taken: dict[torch.fx.Node, list[Print]] = {}  # by strange nodes
+        self.made: dict[Print, torch.fx.Node] = {}  # the node that computes a value first
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
@@ -121,6 +124,8 @@ class _Program(torch.fx.Interpreter):
             return result
         found = prints(result)
         self.values.update(found)
+        for value in found:
+            self.made.setdefault(value, n)
         if not self.known.issuperset(found):
             self.strange.add(n)
             self.taken[n] = prints([self.env.get(node) for node in n.all_input_nodes])
@@ -197,19 +202,56 @@ def parted_from(
 def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
     parted = runner.parted or runner.fed
     nodes: list[torch.fx.Node] = list(runner.module.graph.nodes)  # type: ignore[union-attr, arg-type]
-    kept = {path for node in nodes for path in _paths(node)}
+    first = _first_names(model)
+    paths = {node: {first.get(path, path) for path in _paths(node)} for node in nodes}
+    kept = {path for node in nodes for path in paths[node]}
     for path, found in eager.results:
         missing = set(found) - runner.values
         if path not in kept or not missing:
             continue
-        inside = [node for node in parted if path in _paths(node)]
+        inside = [node for node in parted if path in paths[node]]
         if inside:
             return _placed(_of_node(inside[0], path, model), inside[0], eager, runner)
-        known = [node for node in nodes if path in _paths(node)]
+        known = [node for node in nodes if path in paths[node]]
         # All that is computed inside is right, so something is not computed. What nobody uses need not be.
         if path and missing & eager.used and runner.strange.isdisjoint(known):
             return dataclasses.replace(_of_node(known[-1], path, model), left_out=True)
-    return _placed(_innermost(parted[0], model), parted[0], eager, runner) if parted else None
+    if parted:
+        return _placed(_innermost(parted[0], model), parted[0], eager, runner)
+    return _lacking(model, eager, runner)
+
+
+def _lacking(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
+    """Where eager computes what the program does not, if all that the program computes is right."""
+    if not eager.results or runner.values.issuperset(eager.results[-1][1]):
+        return None
+    for i, (taken, returned, place) in enumerate(eager.done):
+        after = next((runner.made[value] for value in taken if value in runner.made), None)
+        if (
+            after is not None
+            and runner.values.issuperset(taken)
+            and runner.values.isdisjoint(returned)
+            and not _rejoins(i, eager, runner)
+        ):
+            return dataclasses.replace(_innermost(after, model), place=place, left_out=True)
+    return None
+
+
+def _rejoins(i: int, eager: _Eager, runner: _Program) -> bool:
+    """Whether the program has what follows from an operator, which is then one of several that stand for a node."""
+    follows = set(eager.done[i][1])
+    for taken, returned, _ in eager.done[i + 1 :]:
+        if not follows.isdisjoint(taken):
+            if not runner.values.isdisjoint(returned):
+                return True
+            follows.update(returned)
+    return False
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    """The first name of the module that each path of one leads to: a module may be in several places."""
+    first: dict[int, str] = {}
+    return {path: first.setdefault(id(m), path) for path, m in model.named_modules(remove_duplicate=False)}
 
 
 def _innermost(node: torch.fx.Node, model: nn.Module | None = None) -> Parting:
@@ -233,6 +275,12 @@ def _placed(found: Parting, node: torch.fx.Node, eager: _Eager, runner: _Program
     taken = runner.taken.get(node, [])
     lines = [eager.users.get((func, value)) for func in (str(node.target), "") for value in taken]
     return dataclasses.replace(found, place=next((line for line in lines if line is not None), None))
+
+
+def line_in_module(program: ExportedProgram, path: str) -> Place | None:
+    """The first line of the user's that a node which was captured in this module has."""
+    lines = (line_of(node) for node in program.graph.nodes if path in _paths(node))
+    return next((line for line in lines if line is not None), None)
 
 
 def line_of(node: torch.fx.Node) -> Place | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch.export import ExportedProgram
 
 PARAMETER, INPUT, LOSS = "GRADIENT_TO_PARAMETER", "GRADIENT_TO_USER_INPUT", "LOSS_OUTPUT"
@@ -42,17 +44,20 @@ def joint(program: ExportedProgram) -> ExportedProgram:
     return made
 
 
-def gradients(program: ExportedProgram, flat: Any) -> dict[str, Any]:
+def gradients(
+    program: ExportedProgram, flat: Any, state: Callable[[Any], Any] = lambda values: values
+) -> dict[str, Any]:
     """Run a joint graph; the gradients by the names of the parameters.
 
     Args:
         program: What `joint` returned.
         flat: The flattened arguments.
+        state: Makes the parameters, buffers and constants to run it with from its own, by name.
     """
     import torch
 
     signature = program.graph_signature
-    values = {**program.state_dict, **program.constants}
+    values = state({**program.state_dict, **program.constants})
     arguments = iter(flat)
     inputs = [
         next(arguments) if spec.target is None or spec.target not in values else values[spec.target]
