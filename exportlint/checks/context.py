@@ -14,7 +14,7 @@ from exportlint import blame
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import torch
     from torch.export import ExportedProgram
@@ -477,6 +477,11 @@ def call(function: Callable[..., Any], inputs: Inputs) -> Any:
     seed_everything()
     with torch.no_grad():
         return function(*inputs[0], **inputs[1])
+
+
+def flat_call(function: Callable[..., Any], args: Iterable[Any]) -> Any:
+    """The same for what takes flattened arguments."""
+    return call(function, (tuple(args), {}))
 
 
 def seed_everything() -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
 
+    from torch.export import ExportedProgram
+
 PROGRAM = "program.pt2"
 CALL = "call.pt"
 ELSEWHERE = "elsewhere.pt"  # the calls of programs that are to run on another device
@@ -150,7 +152,21 @@ def _run(file: Path, known: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         return {"step": step, "error": f"{type(error).__name__}: {text}"[:300]}
-    return {"step": "compare", "error": None if difference is None else str(difference), "seconds": seconds}
+    if difference is None:
+        return {"step": "compare", "error": None, "seconds": seconds}
+    return {"step": "compare", "error": str(difference), "seconds": seconds, "where": _where(program, known)}
+
+
+def _where(program: ExportedProgram, known: dict[str, Any]) -> dict[str, Any] | None:
+    """Where a loaded program parts from the one that was saved: in words, and file and line where they are known."""
+    from exportlint.checks.context import flat_call
+    from exportlint.parity.parting import parted_from
+
+    found = parted_from(known.get("values", ()), program, known["inputs"], flat_call) if known.get("values") else None
+    if found is None:
+        return None
+    place = found.place and (found.place.file, found.place.line)
+    return {"words": str(dataclasses.replace(found, place=None)), "place": place}
 
 
 def _computing_on(device: str | None) -> contextlib.AbstractContextManager[Any]:

@@ -18,14 +18,16 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exportlint import blame
+from exportlint import blame, places
 from exportlint.checks import uncaptured
-from exportlint.checks.context import call, unchanged
+from exportlint.checks.context import call, flat_call, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from exportlint.checks.context import Context
     from exportlint.findings import Finding, Outcome, Outcomes, Result
 
@@ -64,9 +66,23 @@ def run(ctx: Context) -> CheckResult:
         "expected": [plain(leaf) for leaf in pytree.tree_leaves(expected)],
         "tolerance": ctx.tolerance,
         "classes": described_classes(ctx),
+        "values": _values(ctx, program),
     }
     torch.save(record, ctx.path(CALL))
     return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx))
+
+
+def _values(ctx: Context, program: ExportedProgram) -> list[tuple[Any, ...]]:
+    """Fingerprints of what the program computes in the example call, by which the loaded one tells where it parts."""
+    from torch.utils import _pytree as pytree
+
+    from exportlint.parity.parting import values_of
+
+    try:
+        with unchanged(program):
+            return sorted(values_of(program, pytree.tree_leaves(ctx.example()), flat_call), key=str)
+    except Exception:
+        return []
 
 
 def _input_classes(ctx: Context) -> list[type]:
@@ -152,15 +168,25 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
         outcome, reason = "failed", f"{loaded['step']}: {loaded['error']}"
     findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings if f.severity != "info")
     if loaded is not None and loaded["step"] == "compare":
-        message = "the program returns something else after save and load"
-        silent: Outcomes = {"export": "silent"}
-        findings = tuple(
-            dataclasses.replace(
-                f, rule="EXP004", message=message, severity=severity(silent) or f.severity, outcomes=silent
-            )
-            for f in findings
-        )
+        findings = tuple(_of_difference(f, loaded) for f in findings)
     return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)
+
+
+def _of_difference(suspect: Finding, loaded: dict[str, Any]) -> Finding:
+    """The finding for a loaded program that returns something else, with where its values part."""
+    silent: Outcomes = {"export": "silent"}
+    message, where = "the program returns something else after save and load", loaded.get("where")
+    found = dataclasses.replace(
+        suspect, rule="EXP004", message=message, severity=severity(silent) or suspect.severity, outcomes=silent
+    )
+    if where is None:
+        return found
+    evidence = f"{found.evidence}; {where['words']}"
+    if where["place"] is None:
+        return dataclasses.replace(found, evidence=evidence)
+    place = Place(*where["place"])
+    evidence += f" at {places.display_path(place.file)}:{place.line}"
+    return blame.finding(found.rule, message, place, outcome="silent", evidence=evidence)
 
 
 def _place_of_custom(ctx: Context) -> Place | None:
