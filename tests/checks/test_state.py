@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import textwrap
 from typing import NamedTuple
@@ -962,3 +963,30 @@ def test_a_generator_that_is_made_in_each_call(tmp_path):
     text = model("return x + torch.rand(4, generator=torch.Generator().manual_seed(3))")
     result = in_fork(lambda: check(load(text, tmp_path, "generator")))
     assert [found[0] for found in alarms(result)] == ["EXP004"]
+
+
+FIRST, LACKS = (
+    "first at the node mul (aten.mul.Tensor)",
+    "whose result the program lacks, after the node add (aten.add.Tensor)",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "begins", "where"),
+    [
+        ("self.calls += 1\ny = x + 1\nreturn y * (self.calls + 2)", "call 2: output: 8 of 8 values differ", FIRST),
+        ("self.calls += 1\ny = x + 1\nreturn y * self.calls", "call 2: output: 8 of 8 values differ", LACKS),
+        ("y = x + 1\nreturn y * random.random()", "with another seed of Python's and numpy's random numbers", FIRST),
+        ("y = x + 1\nreturn y * float(os.environ.get('A_TEST', '3'))", "with A_TEST set to ", FIRST),
+        ("y = x + 1\nreturn y * (2 if torch.is_grad_enabled() else 3)", "where gradients are recorded: ", FIRST),
+        ("self.calls += 1\ny = x + 1\nreturn y * (2 if self.calls < 1000 else 3)", "with self.calls = ", FIRST),
+    ],
+)
+def test_it_is_told_where_values_part(tmp_path, body, begins, where):
+    text = "import os, random\n" + model(body, "self.calls = 0")
+    (evidence,) = in_fork(lambda: check(load(text, tmp_path, "parts_at_mul"))["evidence"])
+    assert evidence.startswith(begins)
+    assert re.search(r", by at most \S+, at \[\d, \d\]: ", evidence)
+    line = 2 + next(n for n, written in enumerate(text.splitlines(), 1) if "return y *" in written)
+    assert f"; they part in M itself, {where} at " in evidence
+    assert evidence.endswith(f":{line}")

@@ -12,12 +12,14 @@ from exportlint.checks.context import seed_everything, unchanged
 from exportlint.checks.state.inquiry import kept
 from exportlint.checks.state.surroundings import Surroundings, Twin
 from exportlint.checks.state.switches import NO_CHANGE, Change
+from exportlint.checks.wrong_result import told, values_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from exportlint.checks.case import Inputs
     from exportlint.checks.state.inquiry import Inquiry
-    from exportlint.parity.compare import Difference
+    from exportlint.parity.parting import Parting
     from exportlint.places import Place
 
 
@@ -45,17 +47,34 @@ class Elsewhere:
             except Exception as error:
                 return repr(error)
 
-    def confirmed(
-        self, base: Any, twin: Twin, change: Change = NO_CHANGE, steady: Change = NO_CHANGE
-    ) -> Difference | None:
-        """The difference that other surroundings make in the eager model and not in the program."""
+    def confirmed(self, base: Any, twin: Twin, change: Change = NO_CHANGE, steady: Change = NO_CHANGE) -> str | None:
+        """The difference that other surroundings make in the eager model and not in the program, with its place."""
         changed = change.result(base, self.under(twin, change=change))
         difference = self.inquiry.compare(base, changed)
         if difference is None or isinstance(changed, str) or isinstance(base, str) or _without_data(changed):
             return None
         if self.inquiry.compare(base, self.under(Twin(clock=twin.clock), change=steady)) is not None:
             return None  # it differs from itself for another reason
-        return None if self._follows(base, changed, twin, change, steady) else difference
+        if self._follows(base, changed, twin, change, steady):
+            return None
+        return told(str(difference), self._parting(twin, change), None)[0]
+
+    def _parting(self, twin: Twin, change: Change) -> Parting | None:
+        """Where the program parts from a fresh model in other surroundings."""
+        model, inputs = self.inquiry.build(), change.inputs(self.inquiry.ctx.example())
+        change.model(model)
+        with Surroundings(self.inquiry.modules, twin) as surroundings, torch.no_grad():
+
+            def called(function: Callable[..., Any], arguments: Inputs) -> Any:
+                seed_everything()
+                surroundings.seed()
+                return function(*arguments[0], **arguments[1])
+
+            try:
+                with change.around(self.inquiry.modules):
+                    return values_part(self.inquiry.ctx, self.inquiry.program, inputs, model=model, called=called)
+            except Exception:  # it is told without the place
+                return None
 
     def _follows(self, base: Any, changed: Any, twin: Twin, change: Change, steady: Change) -> bool:
         """Whether the program returns what the eager model does in both surroundings: by chance it may in one."""

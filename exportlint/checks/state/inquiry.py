@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from exportlint.checks.context import call, fresh, unchanged
 from exportlint.checks.state.holders import python_modules, users_classes
 from exportlint.checks.state.python_state import Snapshot
 from exportlint.checks.state.surroundings import Read, Surroundings, Twin
+from exportlint.checks.wrong_result import told, values_part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import nn
     from torch.export import ExportedProgram
@@ -96,6 +98,33 @@ class Inquiry:
         self.ctx.stage("run of the program")
         with unchanged(self.program):
             return [pytree.tree_map(kept, call(self.module, fresh(inputs))) for inputs in calls]
+
+    def with_place(
+        self, evidence: str, inputs: Inputs, before: Sequence[Inputs] = (), model: nn.Module | None = None
+    ) -> str:
+        """The evidence, and where values part in a call.
+
+        Args:
+            evidence: What differs, in words.
+            inputs: The arguments of the call.
+            before: The arguments of the calls before it, of both sides.
+            model: The eager model to call; a fresh one without it.
+        """
+        eager = self.build() if model is None else model
+        try:
+            with unchanged(self.program):
+                for earlier in before:
+                    self.call(eager, earlier)
+                    call(self.module, fresh(earlier))
+                found = values_part(self.ctx, self.program, inputs, model=eager, called=self._called)
+        except Exception:  # it is told without the place
+            found = None
+        return told(evidence, found, None)[0]
+
+    def _called(self, function: Callable[..., Any], inputs: Inputs) -> Any:
+        """Call either side, at the same times where the model reads clocks."""
+        with Surroundings(self.modules, Twin(clock=True)) if self.of_kind("clock") else contextlib.nullcontext():
+            return call(function, inputs)
 
     def of_kind(self, kind: str) -> list[Read]:
         """What the first call read of this kind."""

@@ -159,7 +159,9 @@ class Memory:
             or self.inquiry.compare(result, self.inquiry.program_calls([self.inquiry.ctx.example()])[0]) is None
         ):
             return False
-        self._add_memory(slot, f"with {slot.words} = {value}: {difference}")
+        slot.put(value)
+        evidence = f"with {slot.words} = {value}: {difference}"
+        self._add_memory(slot, self.inquiry.with_place(evidence, self.inquiry.ctx.example(), model=model))
         return True
 
     def _untold(self, slot: Slot, wanted: Any) -> None:
@@ -194,7 +196,8 @@ class Memory:
         difference = self.inquiry.compare(results[1], produced[1])
         if self.inquiry.compare(results[0], produced[0]) is None and difference is not None:
             message = "the program returns something else in its second call, and the eager model does not"
-            self.inquiry.add("EXP004", message, self.inquiry.ctx.head(), str(difference))
+            evidence = self.inquiry.with_place(str(difference), calls[1], calls[:1])
+            self.inquiry.add("EXP004", message, self.inquiry.ctx.head(), evidence)
 
     def _judge_memory(self, results: Sequence[Any], wanted: Sequence[Any], calls: Sequence[Inputs]) -> None:
         """Later eager calls depend on earlier ones: the program must follow them, and begin where they do."""
@@ -204,7 +207,8 @@ class Memory:
         for k, difference in enumerate(parted):
             if difference is not None and any(carried) and (carried[k] or self._begins_late(k)):
                 later = k if carried[k] else carried.index(True)
-                self._blame_memory(later, wanted[later], calls, f"call {k + 1}: {difference}")
+                evidence = self.inquiry.with_place(f"call {k + 1}: {difference}", calls[k], calls[:k])
+                self._blame_memory(later, wanted[later], calls, evidence)
                 return
 
     def _begins_late(self, k: int) -> bool:
