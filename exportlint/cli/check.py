@@ -83,7 +83,7 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     sought = _files(paths, settings, given)
     if show_files:
         _put("".join(f"{file}\n" for file in sought.files), given["output_file"])
-        return _told(refused(sought.refused), 0)
+        return _told(refused(sought), 0)
     asked = fixing(given, stdin=STDIN in paths)
     _tell_what_is_not_looked_for(settings, sought.files)
     data = _standard_input() if STDIN in paths and sought.files else None
@@ -177,7 +177,7 @@ def _linted(
     checked = check_files(sought.files, settings, effort, paths)
     if effort.seconds is not None:
         click.echo(profile(effort.seconds), err=True)
-    return replace(checked, unanalysed=(*refused(sought.refused), *checked.unanalysed)), Excerpts()
+    return replace(checked, unanalysed=(*refused(sought), *checked.unanalysed)), Excerpts()
 
 
 def _add_ignores(found: list[Prediction]) -> int:
@@ -212,7 +212,7 @@ def _tell_what_is_not_looked_for(settings: Resolver, files: tuple[Path, ...]) ->
 
 
 def _warn_of_empty(paths: Iterable[Path], sought: Discovered) -> None:
-    files = [*sought.files, *(file for refused in sought.refused.values() for file in refused)]
+    files = [*sought.files, *(file for refused in sought.refused.values() for file in refused), *sought.unlisted]
     for path in paths:
         if path.is_dir() and not any(file.is_relative_to(path) for file in files):
             click.echo(f"no Python files in {path}", err=True)

@@ -66,7 +66,7 @@ def closing(results: Results) -> str:
     counts = Counter(p.severity for p in results.shown)
     found = ", ".join(_counted(counts[s], s) for s in SEVERITIES if counts[s])
     more = f" ({results.hidden} info hidden, see --show-info)" if results.hidden else ""
-    unknown = f", {sum(each.files for each in results.unanalysed)} not analysed" if results.unanalysed else ""
+    unknown = f", {sum(max(each.files, 1) for each in results.unanalysed)} not analysed" if results.unanalysed else ""
     total = f"{counted(results.files, 'file')} checked, {found or 'no findings'}{more}{unknown}"
     return "\n".join([total, *_fixable(results)])
 

@@ -44,10 +44,12 @@ class Discovered:
     Attributes:
         files: Those to lint, each once, in the order of their paths.
         refused: Those whose configuration means nothing, by what is wrong with it.
+        unlisted: Folders of which nobody may see what they hold, and why.
     """
 
     files: tuple[Path, ...]
     refused: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    unlisted: Mapping[Path, str] = field(default_factory=dict)
 
 
 def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
@@ -57,6 +59,7 @@ def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
         MissingPathError: When a path does not exist.
     """
     wrong: dict[Path, str] = {}
+    unlisted: dict[Path, str] = {}
 
     def named(file: Path) -> Iterator[Path]:
         try:
@@ -66,12 +69,12 @@ def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
             wrong[file] = str(error)
             yield file
 
-    found = gathered(paths, lambda folder: _Walk(folder, resolver, wrong).files(), named)
+    found = gathered(paths, lambda folder: _Walk(folder, resolver, wrong, unlisted).files(), named)
     refused: dict[str, tuple[Path, ...]] = {}
     for file in found:
         if file in wrong:
             refused[wrong[file]] = (*refused.get(wrong[file], ()), file)
-    return Discovered(tuple(file for file in found if file not in wrong), refused)
+    return Discovered(tuple(file for file in found if file not in wrong), refused, unlisted)
 
 
 def is_forced_out(path: Path, resolver: Resolver) -> bool:
@@ -128,18 +131,20 @@ class _Walk:
         top: The folder.
         resolver: The settings of each folder in it.
         wrong: Filled with what is wrong with the configuration of a file, where it means nothing.
+        unlisted: Filled with folders that cannot be listed, and why.
     """
 
     top: Path
     resolver: Resolver
     wrong: dict[Path, str] = field(default_factory=dict)
+    unlisted: dict[Path, str] = field(default_factory=dict)
     _specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec | None] = field(default_factory=dict)
     _ignores: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
     _repositories: dict[Path, Path | None] = field(default_factory=dict)
 
     def files(self) -> Iterator[Path]:
         """Python files, and nothing else that is named like one. Links to folders are not followed."""
-        for parent, folders, files in os.walk(self.top):
+        for parent, folders, files in os.walk(self.top, onerror=self._note):
             here = self.folder(Path(parent))
             folders[:] = sorted(name for name in folders if not here.passes_over(name, folder=True))
             for name in files:
@@ -148,6 +153,9 @@ class _Walk:
                     if here.wrong:  # folders below it may have a configuration of their own
                         self.wrong[Path(whole)] = here.wrong
                     yield Path(whole)
+
+    def _note(self, error: OSError) -> None:
+        self.unlisted[Path(error.filename)] = error.strerror or str(error)
 
     def folder(self, path: Path) -> _Folder:
         """What decides about the entries of a folder."""

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint.config import Table, UserError
-from exportlint.linting.discovery import discover
+from exportlint.linting.discovery import Discovered, discover
 from exportlint.linting.selection import Layer, known
 from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, field_of, key_of
 from exportlint.source.engine import UNSETTLED, Linted, Options, Unanalysed, examine_files, examine_text
+from exportlint.source.units import NOT_READ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from exportlint.source.engine import Effort, Prediction
 
@@ -151,17 +152,19 @@ def check_files(
     return selected([examine_files(group, options, effort, named) for options, group in groups.items()], resolver)
 
 
-def refused(found: Mapping[str, tuple[Path, ...]]) -> tuple[Unanalysed, ...]:
-    """That nothing is known of files whose configuration means nothing; one for each mistake."""
-    return tuple(
+def refused(sought: Discovered) -> tuple[Unanalysed, ...]:
+    """That nothing is known of files whose configuration means nothing, one for each mistake, and of closed folders."""
+    closed = (Unanalysed(path, "", f"{NOT_READ}: {why}", 0) for path, why in sought.unlisted.items())
+    wrong = (
         Unanalysed(
             files[0] if len(files) == 1 else Path(os.path.commonpath([file.parent.absolute() for file in files])),
             "",
             f"{UNSETTLED}: {words}",
             len(files),
         )
-        for words, files in found.items()
+        for words, files in sought.refused.items()
     )
+    return (*closed, *wrong)
 
 
 def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:

@@ -124,7 +124,7 @@ class Unanalysed:
         path: The file, as it was given or found; of several files, the folder that holds them.
         name: The class, or words for code that is in none; empty for the whole file.
         reason: Why, in one line.
-        files: How many files it stands for.
+        files: How many files it stands for; 0 for a folder that nobody could look into.
     """
 
     path: Path
@@ -140,8 +140,8 @@ class Unanalysed:
     @property
     def words(self) -> str:
         """All of it in one line, without the file."""
-        if self.files > 1:
-            return f"{self.files} files were not analysed: {self.reason}"
+        if self.files != 1:
+            return f"{self.files or 'its'} files were not analysed: {self.reason}"
         name = self.name if " " in self.name else f"class {self.name}"
         what = {"": "the file", "build": "the model of build()"}.get(self.name, name)
         return f"{what} was not analysed: {self.reason}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -222,3 +223,83 @@ def test_two_runs_that_write_comments_at_once_leave_whole_files() -> None:
     wanted = BRANCH.replace("else -x", "else -x  # exportlint: ignore[EXP101]")
     assert {file.read_text() for file in Path().glob("model*.py")} == {wanted}
     assert not list(Path().glob(".exportlint-*.tmp"))
+
+
+def _fills_the_disk() -> None:
+    """No file may grow; what the limit refuses is an error of the write, since Python ignores the signal."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def on_full_disk(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "exportlint", "check", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, preexec_fn=_fills_the_disk, check=False
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        (("--output-file", "out.json", "--output-format", "json"), "out.json"),
+        (("--baseline", "known.json", "--update-baseline"), "known.json"),
+        (("--fix", "--unsafe-fixes"), "model.py"),
+        (("--add-ignores",), "model.py"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_full_disk_costs_no_file_and_is_one_line(options: tuple[str, ...], written: str) -> None:
+    Path("model.py").write_text(BRANCH)
+    Path("out.json").write_text("before")
+    before = {file: file.read_text() for file in Path().iterdir()}
+    ran = on_full_disk("model.py", "--no-cache", *options)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (2, False)
+    assert [line for line in ran.stderr.splitlines() if line.startswith("error: ")] == [
+        f"error: {written}: File too large"
+    ]
+    assert {file: file.read_text() for file in Path().iterdir()} == before
+
+
+def test_a_cache_on_a_full_disk_changes_nothing_that_is_found() -> None:
+    Path("model.py").write_text(BRANCH)
+    options = ("--output-format", "concise", "--cache-dir", "cache")
+    cold = on_full_disk("model.py", *options)
+    assert (cold.returncode, cold.stderr) == (1, "")
+    assert "EXP101" in cold.stdout
+    assert [file for file in Path("cache").rglob("*") if file.is_file()] == []
+    exportlint("check", "model.py", *options)
+    kept = {file: file.read_bytes() for file in Path("cache").rglob("*.msgpack")}
+    assert len(kept) == 2
+    Path("model.py").write_text("\n" + BRANCH)
+    after = on_full_disk("model.py", *options)
+    assert (after.stdout, after.stderr) == (cold.stdout.replace("model.py:7:", "model.py:8:"), "")
+    assert {file: file.read_bytes() for file in Path("cache").rglob("*") if file.suffix != ""} == kept
+
+
+def test_links_that_lead_in_a_circle_are_no_files() -> None:
+    Path("a.py").symlink_to("b.py")
+    Path("b.py").symlink_to("a.py")
+    Path("model.py").write_text(BRANCH)
+    named = run("a.py")
+    assert (named.exit_code, named.stderr) == (2, "error: a.py: no such file or folder\n")
+    below = run(".")
+    assert below.stdout.endswith("\n1 file checked, 1 error\n[!] 1 fixable with --fix --unsafe-fixes\n")
+
+
+def test_a_folder_that_cannot_be_listed_is_status_2_and_the_others_are_linted(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def refusing(path: str) -> object:
+        if Path(path).name == "secret":
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    for folder in ("open", "secret", "empty"):
+        Path(folder).mkdir()
+        Path(folder, "model.py").write_text(BRANCH)
+    Path("empty/model.py").unlink()
+    monkeypatch.setattr(os, "scandir", refusing)
+    for paths in ((".",), ("open", "secret")):
+        result = run(*paths)
+        assert (result.exit_code, "open/model.py:7:21: error: EXP101" in result.stdout) == (2, True)
+        assert result.stderr == "secret: its files were not analysed: it cannot be read: Permission denied\n"
+        assert "1 file checked, 1 error, 1 not analysed" in result.stdout
