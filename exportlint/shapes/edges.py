@@ -100,8 +100,10 @@ def holds(guard: Guard, sizes: Mapping[str, int]) -> bool | None:
     values = {symbols[name]: sizes[source] for name, source in guard.sources.items() if source in sizes}
     if len(values) != len(symbols):
         return None
-    try:
-        answer = guard.expression.subs(values)
+    import sympy  # type: ignore[import-untyped]
+
+    try:  # without what `subs` does first, which takes longer than a call of a small model
+        answer = guard.expression.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()})
     except Exception:  # sympy cannot decide it
         return None
     return {"True": True, "False": False}.get(str(answer))
