@@ -81,9 +81,13 @@ def _end_lines(file: str) -> dict[int, int]:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     ends: dict[int, int] = {}
-    for node in ast.walk(tree):
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
         first, last = _extent(node)
         ends.update((line, last) for line in range(first, last + 1) if last > first)
+        for kind in ("body", "orelse", "handlers", "finalbody", "cases"):  # no expression holds a statement
+            inner = getattr(node, kind, None)
+            waiting += inner if isinstance(inner, list) else ()
     return ends
 
 
