@@ -1,6 +1,6 @@
 """How many missing devices does the check ``device`` name? Mutates the installed ``transformers``, one call at a time.
 
-    python benchmarks/device_mutation.py [--sites 100] [--models 40] [--seed 0] [--output FILE.md]
+    python benchmarks/device_mutation.py [--sites 100] [--models 40] [--seed 0] [--rows FILE.jsonl] [--output FILE.md]
 
 The sites are factory calls with ``device=`` that a model's forward reaches. Each is tried in a child process: its
 ``device=`` is taken out of the code of the running function (the files stay as they are) and the check runs on the
@@ -25,7 +25,6 @@ import platform
 import random
 import signal
 import sys
-import time
 import types
 import warnings
 from pathlib import Path
@@ -34,7 +33,7 @@ from typing import Any
 from exportlint import whole_file
 from exportlint.zoo import hf
 
-SECONDS = 300
+SECONDS = 300  # of computing, for each process
 # Model types of which a seed chooses.
 TYPES = (
     *("bert", "gpt2", "llama", "t5", "vit", "bart", "opt", "gpt_neox", "gptj", "mistral", "qwen2"),
@@ -222,7 +221,7 @@ def in_child(function: Any, *args: Any) -> Any:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             said = function(*args)
         except Exception as error:
@@ -260,7 +259,15 @@ def choose(count: int, models: int, seed: int) -> list[tuple[str, Site]]:
     return chosen[:count]
 
 
-def table(rows: list[dict[str, Any]], seconds: float) -> str:
+def tried(kind: str, site: Site) -> dict[str, Any]:
+    """What the check and torch say of the site, each in a process of its own."""
+    said = {"said": "died", "torch": "unknown", "reason": "", "met": ""}
+    said |= in_child(try_site, kind, site)
+    said |= in_child(by_torch, kind, site)
+    return {"model": kind, "site": site.place, "dim": site.dim, **said}
+
+
+def table(rows: list[dict[str, Any]], wanted: int) -> str:
     """The result as Markdown."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers"))
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -270,7 +277,7 @@ def table(rows: list[dict[str, Any]], seconds: float) -> str:
         f"| {clean(row['reason'] if row['said'] != 'silent' else row['met'])} |"
         for row in rows
     ]
-    lines = ["# Missing devices by mutation", "", f"{made}; 2 CPU cores, no accelerator.", "", summary(rows, seconds)]
+    lines = ["# Missing devices by mutation", "", f"{made}; 2 CPU cores, no accelerator.", "", summary(rows, wanted)]
     lines += ["", *counts(rows), "", EXPLAINED, ""]
     lines += [
         "| model | site | dimensions | by torch's own rules | the check | |",
@@ -292,7 +299,7 @@ def counts(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def summary(rows: list[dict[str, Any]], seconds: float) -> str:
+def summary(rows: list[dict[str, Any]], wanted: int) -> str:
     """How many sites are named: of those that bite by torch's own rules, and of all that are not 0-dim."""
     sized = [row for row in rows if row["dim"] > 0]
     named = [row for row in sized if row["said"] == "named"]
@@ -300,8 +307,9 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> str:
     hit = sum(row["torch"] == "bites" for row in named)
     excluded = ", ".join(f"{sum(row['torch'] == rule for row in sized)} are {rule}" for rule in RULES[1:])
     portable = [row for row in rows if row["torch"] == "portable"]
-    wrong = sum(row["said"] != "silent" for row in portable)
-    return f"""{len(rows)} sites in {len({row["model"] for row in rows})} models, {seconds:.0f} s.
+    wrong = sum(row["said"] in ("named", "elsewhere") for row in portable)
+    of = "" if len(rows) == wanted else f", of {wanted} that the seed chose"
+    return f"""{len(rows)} sites in {len({row["model"] for row in rows})} models{of}.
 
 - **Of the {len(biting)} sites that bite, {hit} are named at the exact line ({percent(hit, biting)}).** They are those
   of {len(sized)} that are not 0-dim in which two devices meet; of the rest {excluded}.
@@ -313,6 +321,12 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> str:
 def percent(part: int, whole: list[Any]) -> str:
     """The share in percent."""
     return f"{100 * part / max(1, len(whole)):.1f} %"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """What earlier runs tried; a site is tried anew where the process of the check died."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row for row in rows if row["said"] != "died"]
 
 
 def clean(reason: str) -> str:
@@ -328,6 +342,8 @@ def main() -> int:
     parser.add_argument("--sites", type=int, default=100)
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=Path, help="what was tried is added here, and not tried again")
+    parser.add_argument("--only-table", action="store_true", help="of what was tried already")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -336,15 +352,16 @@ def main() -> int:
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    began = time.monotonic()
-    rows = []
-    for kind, site in choose(options.sites, options.models, options.seed):
-        said = {"said": "died", "torch": "unknown", "reason": "", "met": ""}
-        said |= in_child(try_site, kind, site)
-        said |= in_child(by_torch, kind, site)
-        rows.append({"model": kind, "site": site.place, "dim": site.dim, **said})
-        print(f"{said['torch']:9} {said['said']:9} {kind:14} {site.place} {site.dim}-dim {said}", flush=True)
-    text = table(rows, time.monotonic() - began)
+    rows = [] if options.rows is None or not options.rows.exists() else read(options.rows)
+    known = {(row["model"], row["site"]) for row in rows}
+    for kind, site in [] if options.only_table else choose(options.sites, options.models, options.seed):
+        if (kind, site.place) not in known:
+            rows.append(tried(kind, site))
+            print(" ".join(str(value) for value in rows[-1].values()), flush=True)
+            if options.rows is not None:
+                with options.rows.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    text = table(rows, options.sites)
     print(text.partition("| model |")[0])
     if options.output is not None:
         whole_file.write(options.output, text.encode())
