@@ -22,7 +22,8 @@ def in_fork(function: Callable[..., Any], *args: Any, seconds: int = 60) -> Any:
     child = os.fork()
     if child == 0:
         os.close(read)
-        signal.alarm(seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.alarm(10 * seconds)  # one that waits for nothing; other processes may need the processor
         torch.set_num_threads(1)  # a fork after a parallel operator hangs otherwise
         forked.hide_lost()
         try:
