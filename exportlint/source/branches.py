@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from exportlint.source.events import Branched
+from exportlint.source.events import Branched, Paired
 from exportlint.source.parameters import Arguments
 from exportlint.source.sites import Site
 from exportlint.source.tree import bound_in, descendants, parameters
@@ -41,12 +41,16 @@ def _cond(it: Interpreter, node: ast.Call, given: Arguments, state: State) -> Va
         return UNKNOWN  # a Python bool takes one branch, which is then plain code
     operands = _operands(given.get(3, "operands"))
     found = [given.get(1, "true_fn") or UNKNOWN, given.get(2, "false_fn") or UNKNOWN]
-    return join_all(tuple(_run(it, node, branch, operands, state, "torch.cond") for branch in found))
+    first, second = (_run(it, node, branch, operands, state, "torch.cond") for branch in found)
+    it.emit(Paired(it.site(node, state), "torch.cond", first, second))
+    return join_all((first, second))
 
 
 def _loop(it: Interpreter, node: ast.Call, given: Arguments, state: State) -> Value:
-    operands = _operands(given.get(2, "carried_inputs"))
-    return _run(it, node, given.get(1, "body_fn") or UNKNOWN, operands, state, "while_loop")
+    carried = given.get(2, "carried_inputs")
+    result = _run(it, node, given.get(1, "body_fn") or UNKNOWN, _operands(carried), state, "while_loop")
+    it.emit(Paired(it.site(node, state), "while_loop", result, carried or UNKNOWN))
+    return result
 
 
 def _operands(value: Value | None) -> Arguments:

@@ -164,6 +164,15 @@ class Branched(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Paired(Event):
+    """Two results must be alike: of both branches of the function called `name`, or of a loop's body and its inputs."""
+
+    name: str
+    first: Value
+    second: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Entered(Event):
     """A context manager was entered."""
 

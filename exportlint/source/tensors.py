@@ -63,6 +63,11 @@ _STAYS_REAL = frozenset({
 _FILLED = frozenset({"ones", "zeros", "empty", "rand", "randn"})
 # The result has as many dimensions as the numbers that it is given.
 _SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "full", "randint", "view", "reshape", "expand"})
+# The result may have dimensions where the operand has none.
+_ADDS = frozenset({
+    "expand", "expand_as", "broadcast_to", "view", "view_as", "reshape", "reshape_as", "unsqueeze", "repeat", "tile",
+    "atleast_1d", "atleast_2d", "atleast_3d", "flatten", "ravel", "unflatten",
+})  # fmt: skip
 # The data argument decides whether there is a dimension at all.
 _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
 
@@ -184,7 +189,7 @@ def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) 
         return replace(made, dims=first.dims, scalar=first.scalar, counted=first.counted, fed=False)
     if short in ("cat", "concat", "stack", "where"):
         return replace(made, dims=None)
-    return replace(made, dims=None, counted=False, scalar=made.scalar)
+    return replace(made, dims=None, counted=False, scalar=None if made.scalar and short in _ADDS else made.scalar)
 
 
 def _reduced(made: Tensor, first: Tensor, arguments: Arguments) -> Tensor:
