@@ -412,7 +412,7 @@ def _applied(it: Interpreter, receiver: Class, given: Arguments, state: State) -
     if not isinstance(function, Function):
         return UNKNOWN
     separate = it.project.method(receiver.entry, "setup_context") is not None
-    positional = given.positional if separate else (UNKNOWN, *given.positional)
+    positional = given.positional if separate else (External("torch.autograd.context"), *given.positional)
     return it.invoke(function, replace(given, positional=positional), state)
 
 

@@ -32,6 +32,18 @@ MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 COUNTED = {"above": "C = {'n': 0}"}
 
+FUNCTION = """
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        {}
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+"""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -222,6 +234,9 @@ FORMS = (
     form("return x * np.float32(2) * np.sqrt(2) * np.pi", FINE, **NUMPY),
     form("torch.save({'x': x}, io.BytesIO())\nreturn x * 2", BREAKS, "EXP402", imports="import io"),
     form("torch.save(3, io.BytesIO())\nreturn x * 2", UNTRACED, "EXP402 untraced", imports="import io"),
+    form("return Double.apply(x * 1)", UNTRACED, "EXP402 untraced", above=FUNCTION.format("ctx.mark_dirty(x)")),
+    form("return Double.apply(x * 1)", FINE, above=FUNCTION.format("ctx.save_for_backward(x)")),
+    form("return Double.apply(x * 1)", BREAKS, "EXP101", above=FUNCTION.format("assert x.sum() > 0 or ctx")),
     _called_twice("self.seen.append(x.shape)\nreturn x * len(self.seen)", SILENT, "EXP501", init="self.seen = []"),
     _called_twice("C['n'] += 1\nreturn x * C['n']", SILENT, "EXP501", **COUNTED),
     _called_twice("c = C\nc['n'] += 1\nreturn x * c['n']", SILENT, "EXP501", **COUNTED),
