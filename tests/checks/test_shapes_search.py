@@ -551,3 +551,30 @@ def test_sizes_that_were_equal_in_every_call_may_be_refused_where_they_differ():
     case = ModelCase(OfEqualRows, calls[0], inputs2=calls[1])
     found = shapes.run(Context(case, Settings((), 40), lambda _: None))
     assert (found.outcome, found.findings) == ("passed", ())
+
+
+class Halved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+
+    def forward(self, x):
+        return self.pool(self.conv(x).relu()).flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "severities"),
+    [
+        ({"inputs2": (torch.ones(3, 3, 20, 24),)}, {"info"}),
+        ({"dynamic_shapes": {"x": {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}}}, {"warning"}),
+    ],
+    ids=["inferred", "declared"],
+)
+def test_where_torch_tells_a_part_of_one_apart_is_advice_unless_the_size_was_declared(asked, severities):
+    case = ModelCase(Halved, (torch.ones(2, 3, 16, 16),), **asked)
+    result = shapes.run(Context(case, Settings((), 12), lambda _: None))
+    found = [f for f in result.findings if "// 2) + 1 != 1" in f.message]
+    assert {f.severity for f in found} == severities
+    assert all("Dim('n', min=" in f.rewrite for f in found)
+    assert result.outcome == ("passed" if severities == {"info"} else "failed")

@@ -21,6 +21,7 @@ from exportlint.parity.compare import compare
 from exportlint.shapes import advice, conditions, narrowing
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.edges import Asked, violated
+from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.strategies import sizes_of
 
 if TYPE_CHECKING:
@@ -343,7 +344,14 @@ class Subject:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
         about = self.variables(guard.sources.values()) if guard is not None else frozenset()
-        return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome="specialises")
+        outcome: Result = "fine" if guard is not None and self._is_torchs_own(guard) else "specialises"
+        return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
+
+    def _is_torchs_own(self, guard: Guard) -> bool:
+        """Whether torch tells a part of a size apart that is 0 or 1, and nobody asked for the size by declaring it."""
+        asked = {leaf.size(d): ask for leaf, d, ask in self.contract.asked}
+        inferred = all(asked[s].root and not asked[s].name for s in guard.sources.values() if s in asked)
+        return inferred and kind_of(guard) == "apart"
 
     def _words(self, error: BaseException) -> str:
         """What the program says, in the user's names."""
