@@ -96,6 +96,15 @@ def divisibility(expression: Any) -> Multiple | Divides | None:
     return None
 
 
+def sizes_of(guard: Guard) -> frozenset[str]:
+    """The sizes that a condition is about, by torch's words: a factor that both sides have decides nothing."""
+    found = divisibility(guard.expression)
+    if not isinstance(found, Multiple):
+        return frozenset(guard.sources.values())
+    symbols = set(map(str, found.symbols))
+    return frozenset(source for symbol, source in guard.sources.items() if symbol in symbols)
+
+
 def obscurity(guard: Guard) -> int:
     """How far from plain the words for a condition are, to sort by."""
     found = divisibility(guard.expression)

@@ -76,7 +76,7 @@ class _Terms:
 
     def term(self, leaf: Leaf, d: int, ask: Ask) -> Term:
         """The term of one dimension."""
-        about = [(g, kind_of(g)) for g in self._guards if leaf.size(d) in g.sources.values()]
+        about = [(g, kind_of(g)) for g in self._guards if leaf.size(d) in conditions.sizes_of(g)]
 
         def of(*kinds: str) -> tuple[Guard, ...]:
             return tuple(sorted((g for g, kind in about if kind in kinds), key=conditions.obscurity))

@@ -49,6 +49,26 @@ def test_conditions_in_words(expression, words):
     assert conditions.words(Guard(expression, False, None, SOURCES)) == words
 
 
+def test_a_factor_of_both_sides_decides_nothing():
+    known = Guard(sympy.Eq(Mod(A * B, 4 * B), 0), False, None, {"s0": SOURCES["s0"], "s1": SOURCES["s1"]})
+    assert conditions.sizes_of(known) == {SOURCES["s0"]}
+    product = Guard(sympy.Eq(Mod(A * B, 4), 0), False, None, {"s0": SOURCES["s0"], "s1": SOURCES["s1"]})
+    assert conditions.sizes_of(product) == {SOURCES["s0"], SOURCES["s1"]}
+
+
+def by_fours(self, x):
+    return x.view(x.shape[0], -1, 4) * 2
+
+
+def test_a_size_that_is_not_divided_is_granted_as_asked():
+    model, shapes = type("Model", (nn.Module,), {"forward": by_fours})(), {"x": {0: Dim.AUTO, 1: Dim.AUTO}}
+    with GuardLog() as log:
+        program = torch.export.export(model, (torch.ones(3, 8),), dynamic_shapes=shapes, strict=False)
+    found = terms(declared(model, ((torch.ones(3, 8),), {}), shapes), granted(program), log.guards)
+    assert [(term.grant, term.granted) for term in found][1] == ("divisible", "where x.shape[1] is divisible by 4")
+    assert "x.shape[1] is divisible" not in found[0].granted
+
+
 def grouped(self, x):
     return x.view(-1, 24)
 

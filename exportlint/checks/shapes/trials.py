@@ -343,7 +343,7 @@ class Subject:
         else:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
-        about = self.variables(guard.sources.values()) if guard is not None else frozenset()
+        about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
         outcome: Result = "fine" if guard is not None and self._is_torchs_own(guard) else "specialises"
         return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
 
@@ -374,7 +374,7 @@ class Subject:
         message = "the program returns something else than the eager model for another call"
         if not trial.inside:
             message += ", which it should refuse"
-        about = self.variables(guard.sources.values()) if guard is not None else frozenset()
+        about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
         return FaultError(
             message, place or self.ctx.head(), str(difference), trial,
             rule=self._decided(trial, place) if guard is None else "", guard=guard, about=about, outcome="silent",
