@@ -113,29 +113,46 @@ class _Program(torch.fx.Interpreter):
         self.parted: list[torch.fx.Node] = []
         self.sources: set[torch.fx.Node] = set()
         self.fed: list[torch.fx.Node] = []  # by such sources and by nothing else that is strange
-        self.taken: dict[torch.fx.Node, list[Print]] = {}  # by strange nodes
+        self.taken: dict[torch.fx.Node, list[Print]] = {}  # by those that parted or are fed
         self.made: dict[Print, torch.fx.Node] = {}  # the node that computes a value first
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
-        if n.op == "placeholder":
-            self.known.update(prints(result))
-        if n.op != "call_function":
-            return result
         found = prints(result)
         self.values.update(found)
-        for value in found:
-            self.made.setdefault(value, n)
-        if not self.known.issuperset(found):
-            self.strange.add(n)
+        if n.op == "placeholder":
+            self.known.update(found)
+        elif n.op == "call_function":
+            for value in found:
+                self.made.setdefault(value, n)
+            if not self.known.issuperset(found):
+                self._note_strange(n)
+        return result
+
+    def _note_strange(self, n: torch.fx.Node) -> None:
+        self.strange.add(n)
+        tensors = {node for node in n.all_input_nodes if _tensors(self.env.get(node))}
+        if not tensors:  # such as a mask that eager does without, which says nothing about what follows
+            self.sources.add(n)
+        elif self.strange.isdisjoint(tensors):
+            self.parted.append(n)
+        elif self.strange & tensors <= self.sources:
+            self.fed.append(n)
+        if n in (*self.parted[-1:], *self.fed[-1:]):
             self.taken[n] = prints([self.env.get(node) for node in n.all_input_nodes])
-            tensors = {node for node in n.all_input_nodes if _tensors(self.env.get(node))}
-            if not tensors:  # such as a mask that eager does without, which says nothing about what follows
-                self.sources.add(n)
-            elif self.strange.isdisjoint(tensors):
-                self.parted.append(n)
-            elif self.strange & tensors <= self.sources:
-                self.fed.append(n)
+
+
+class _Computed(torch.fx.Interpreter):
+    """Runs a program node by node and notes what the nodes compute, but not what they are given."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.values: set[Print] = set()
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.op == "call_function":
+            self.values.update(prints(result))
         return result
 
 
@@ -174,7 +191,7 @@ def parting(
 
 def values_of(program: ExportedProgram, flat: Iterable[Any], called: Called = _without_gradients) -> set[Print]:
     """Fingerprints of what the nodes of a program compute in a call."""
-    runner = _Program(program.module(check_guards=False), set())
+    runner = _Computed(program.module(check_guards=False))
     called(runner.run, list(flat))
     return runner.values
 
