@@ -30,6 +30,8 @@ SERIES_CONFIG = {"prediction_length": 4, "context_length": 8, "num_time_features
 SECTIONS = {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}}}
 
 TABLE: dict[str, Row] = {
+    "align": Row({"projection_dim": 16}),  # the width of the images' last stage
+    "cvt": Row({"depth": [1, 2, 3]}),  # stage i reads a rate of its layer i
     "blip-2": Row({"image_token_index": 150}, tokens={"image": 4}),
     "bros": Row({"dim_bbox_projection": 16}),
     "decision_transformer": Row(take=("states", "actions", "rewards", "returns_to_go", "timesteps", "attention_mask")),

@@ -120,7 +120,7 @@ def _shrink(config: Mapping[str, Any], level: _Level) -> dict[str, Any]:
             small[key] = _value(key, value, level)
     if small.get("use_cache"):
         small["use_cache"] = False
-    return {**small, **_mamba_heads(small)}
+    return {**small, **_mamba_heads(small), **_coefficients(config, level)}
 
 
 def _mamba_heads(small: Mapping[str, Any]) -> dict[str, int]:
@@ -129,6 +129,14 @@ def _mamba_heads(small: Mapping[str, Any]) -> dict[str, int]:
         if all(type(small.get(key)) is int for key in (heads, width, expand, "hidden_size")):
             return {heads: max(1, small[expand] * small["hidden_size"] // small[width])}
     return {}
+
+
+def _coefficients(config: Mapping[str, Any], level: _Level) -> dict[str, float]:
+    """What widths and depths are multiplied by: the last width, which is so too, stays the one that follows."""
+    last, factor = config.get("hidden_dim"), config.get("width_coefficient")
+    if type(last) is not int or not isinstance(factor, (int, float)) or last <= level.width:
+        return {}
+    return {"width_coefficient": factor * level.width / last, "depth_coefficient": 1.0}
 
 
 def _by_layer(configs: Mapping[Any, Any], level: _Level) -> dict[Any, Any]:

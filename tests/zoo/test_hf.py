@@ -7,7 +7,8 @@ from exportlint.zoo import hf
 
 torch = pytest.importorskip("torch")
 
-# One of each kind: text, pairs of texts, images, sounds, images in texts, series, states, two models joined.
+# One of each kind: text, pairs of texts, images, sounds, images in texts, series, states, two models joined; and models
+# whose sizes follow from one another in ways of their own.
 KINDS = {
     "gpt2": ["input_ids", "attention_mask"],
     "t5": ["input_ids", "attention_mask", "decoder_input_ids"],
@@ -17,6 +18,9 @@ KINDS = {
     "decision_transformer": ["states", "actions", "rewards", "returns_to_go", "timesteps", "attention_mask"],
     "encoder-decoder/bert+gpt2": ["input_ids", "attention_mask", "decoder_input_ids"],
     "BertForMaskedLM": ["input_ids", "attention_mask"],
+    "cvt": ["pixel_values"],
+    "efficientnet": ["pixel_values"],
+    "align": ["input_ids", "attention_mask", "pixel_values"],
 }
 
 

@@ -78,3 +78,12 @@ def test_relations_hold(full, small):
 )
 def test_other_settings_stay(kept):
     assert shrunk(kept) == kept
+
+
+def test_widths_that_are_multiplied_keep_the_last_one_that_follows_from_them():
+    small = shrunk({"width_coefficient": 2.0, "depth_coefficient": 3.1, "hidden_dim": 2560, "num_channels": 3})
+    assert small["hidden_dim"] == 64
+    assert small["width_coefficient"] * 1280 == small["hidden_dim"]
+    assert small["depth_coefficient"] == 1.0
+    kept = {"width_coefficient": 0.05, "depth_coefficient": 1.0, "hidden_dim": 64}
+    assert shrunk(kept) == kept
