@@ -77,6 +77,10 @@ def pytest_collection_modifyitems(
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Send results with the report of their test, also from a worker of xdist, and say how long a check itself took."""
     report = yield
+    if report.when == "setup" and report.failed and call.excinfo is not None:
+        from pytest_exportlint import suite
+
+        report.longrepr = suite.without_case(item, call.excinfo.value) or report.longrepr
     if report.when == "call":
         from pytest_exportlint import items, session, suite
 

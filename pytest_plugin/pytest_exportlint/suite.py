@@ -55,6 +55,18 @@ def is_of_suite(item: pytest.Item) -> bool:
     return isinstance(owner, type) and issubclass(owner, ExportSuite) and check_of(item) is not None and bool(name)
 
 
+def without_case(item: pytest.Item, error: BaseException | None) -> str | None:
+    """What to write, where a test of a suite could not begin since nothing says which cases there are."""
+    if not isinstance(error, pytest.FixtureLookupError) or error.argname != "case" or not is_of_suite(item):
+        return None
+    name = item.cls.__name__  # type: ignore[attr-defined]
+    return (
+        f"{name} has no case: write what it checks above the class, as in\n"
+        '    @pytest.mark.parametrize("case", [ModelCase(...)], ids=lambda case: case.name)\n'
+        "or give it a fixture `case` that returns a ModelCase."
+    )
+
+
 def check_of(item: pytest.Item) -> str | None:
     """The check of a test of a suite."""
     check = getattr(item, "originalname", "").removeprefix(PREFIX)

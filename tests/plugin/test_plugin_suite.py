@@ -161,3 +161,35 @@ def test_a_model_type_of_transformers(tmp_path):
     )
     assert unknown.returncode == pytest.ExitCode.USAGE_ERROR
     assert "transformers has no model 'bertt'; did you mean bert" in unknown.stderr
+
+
+NO_CASE = """
+import pytest
+from pytest_exportlint import ExportSuite
+
+class TestNothing(ExportSuite):
+    pass
+
+@pytest.fixture
+def case():
+    return ModelCase(Linear, X, name="of the module")
+
+class TestOther(ExportSuite):
+    def test_own(self, missing):
+        pass
+"""
+
+
+def test_a_suite_without_a_case_says_what_to_write(tmp_path):
+    without = NO_CASE.replace("def case():", "def another():")
+    done = run(tmp_path, without, "--export-checks=capture")
+    said = done.tests["TestNothing::test_capture"]
+    assert said.outcome == "error"
+    assert said.text.splitlines()[0] == "TestNothing has no case: write what it checks above the class, as in"
+    assert '@pytest.mark.parametrize("case", [ModelCase(...)], ids=lambda case: case.name)' in said.text
+    assert "fixture 'missing' not found" in done.tests["TestOther::test_own"].text  # pytest's own words
+
+
+def test_a_case_may_come_from_a_fixture_of_the_module(tmp_path):
+    done = run(tmp_path, NO_CASE, "--export-checks=capture")
+    assert done.tests["TestNothing::test_capture"].outcome == "passed"
