@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -81,6 +83,22 @@ def test_what_the_program_does_not_follow(edit, severity, words):
     (finding,) = result.findings
     assert (result.outcome, finding.rule, finding.severity) == ("failed", "EXP004", severity)
     assert words in finding.evidence
+
+
+class Counts(Writes):
+    def forward(self, x):
+        self.seen.add_(x)  # counted
+        return x + 1
+
+
+def test_where_what_is_written_parts_is_told():
+    def other_write(graph):
+        node(graph, aten.add_.Tensor).kwargs = {"alpha": 3}
+
+    (finding,) = edited(other_write, Counts, (X,)).findings
+    assert re.match(r"the buffer seen: 12 of 12 values differ, by at most \S+, at \[", finding.evidence)
+    assert "they part in Counts itself, first at the node add_ (aten.add_.Tensor) at " in finding.evidence
+    assert finding.source.endswith("# counted")
 
 
 class Grows(nn.Module):

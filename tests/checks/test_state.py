@@ -979,6 +979,7 @@ FIRST, LACKS = (
         ("y = x + 1\nreturn y * random.random()", "with another seed of Python's and numpy's random numbers", FIRST),
         ("y = x + 1\nreturn y * float(os.environ.get('A_TEST', '3'))", "with A_TEST set to ", FIRST),
         ("y = x + 1\nreturn y * (2 if torch.is_grad_enabled() else 3)", "where gradients are recorded: ", FIRST),
+        ("torch.manual_seed(3)\ny = x + 1\nreturn y * torch.rand(4)", "after another seed: output: 8 of 8", FIRST),
         ("self.calls += 1\ny = x + 1\nreturn y * (2 if self.calls < 1000 else 3)", "with self.calls = ", FIRST),
     ],
 )

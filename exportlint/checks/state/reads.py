@@ -14,10 +14,12 @@ from exportlint.checks.state import files, writes
 from exportlint.checks.state.elsewhere import Elsewhere
 from exportlint.checks.state.holders import is_installed
 from exportlint.checks.state.surroundings import OTHER_SEEDS, OTHER_VALUES, SHIFTS, Read, Twin
+from exportlint.checks.wrong_result import told, values_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from exportlint.checks.case import Inputs
     from exportlint.checks.state.inquiry import Inquiry
     from exportlint.places import Place
 
@@ -115,24 +117,25 @@ class Reads:
 
     def _judge_seed(self) -> None:
         """``torch.manual_seed`` in forward runs once, at the capture: the program draws by the caller's seed."""
+        ctx, program = self.inquiry.ctx, self.inquiry.program
 
-        def reseeded(function: Callable[..., Any]) -> Any:
-            inputs = self.inquiry.ctx.example()
+        def reseeded(function: Callable[..., Any], inputs: Inputs) -> Any:
             seed_everything()
             torch.manual_seed(OTHER_SEEDS[0])
             with torch.no_grad():
                 return function(*inputs[0], **inputs[1])
 
-        expected = reseeded(self.inquiry.build())
-        with unchanged(self.inquiry.program):
-            difference = self.inquiry.compare(expected, reseeded(self.inquiry.module))
-        if difference is not None:
-            for read in self.inquiry.reads:
-                if read.what == "torch.manual_seed":
-                    message = "torch.manual_seed runs while the model is captured and never in the program"
-                    self.inquiry.add(
-                        "EXP303", message, read.place, f"after another seed: {difference}", "Seed in the caller."
-                    )
+        expected = reseeded(self.inquiry.build(), ctx.example())
+        with unchanged(program):
+            difference = self.inquiry.compare(expected, reseeded(self.inquiry.module, ctx.example()))
+        if difference is None:
+            return
+        found = values_part(ctx, program, ctx.example(), model=self.inquiry.build(), called=reseeded)
+        evidence, _ = told(f"after another seed: {difference}", found, None)
+        message = "torch.manual_seed runs while the model is captured and never in the program"
+        for read in self.inquiry.reads:
+            if read.what == "torch.manual_seed":
+                self.inquiry.add("EXP303", message, read.place, evidence, "Seed in the caller.")
 
     def _frozen(self, read: Read, evidence: str) -> None:
         self.frozen.add(read.place)
