@@ -128,6 +128,7 @@ class Context:
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
+    _further: tuple[Inputs, ...] | None = None
     _forward: tuple[Place | None] | None = None
     _contract: tuple[Contract, bool] | None = None
     _written_out: Any = None
@@ -278,12 +279,13 @@ class Context:
         Raises:
             ModelError: When a function that makes them raises.
         """
-        seed_everything()
-        try:
-            found = self.case.further_examples()
-        except Exception as error:
-            raise ModelError("inputs2") from error
-        return tuple(map(fresh, found))
+        if self._further is None:
+            seed_everything()
+            try:
+                self._further = self.case.further_examples()
+            except Exception as error:
+                raise ModelError("inputs2") from error
+        return tuple(map(fresh, self._further))
 
     def expected(self) -> Any:
         """The result of the example call of a fresh eager model.
@@ -346,7 +348,7 @@ class Context:
         if self.case.plain is None:
             return ""
         try:
-            again(Context(self.case.plain, self.settings, self.announce))
+            again(type(self)(self.case.plain, self.settings, self.announce))
         except Exception as error:
             if blame.is_out_of_memory(error):
                 raise MemoryError from error

@@ -8,8 +8,9 @@ from torch import nn
 
 from exportlint.checks import capture, loading, steps, training
 from exportlint.checks.case import Method, ModelCase, Step
-from exportlint.checks.context import Context, Settings
+from exportlint.checks.context import Context, ModelError, Settings
 from exportlint.checks.runner import Options, Runner
+from exportlint.checks.weightless import WeightlessContext
 
 
 class Net(nn.Module):
@@ -172,6 +173,23 @@ def test_a_model_that_runs_outside_of_its_variant_only(variant, methods):
         assert finding.message.endswith(f"fails in the variant {variant}, and not without it")
         assert finding.rewrite.endswith("or leave the variant out.")
         assert finding.rewrite.startswith("Let the model run under autocast") == (variant == "autocast")
+
+
+def test_a_variant_without_weights_is_laid_beside_a_case_without_weights():
+    built = []
+
+    class Sees(Mixes):
+        def __init__(self):
+            super().__init__()
+            built.append(type(self.linear.weight.data))
+
+    case = ModelCase(Sees, (ARGUMENTS[0],), variants=("bfloat16",), weights="fake").expand()[1]
+    result = capture.model_failure(
+        WeightlessContext(case, Settings(("capture",)), lambda _: None), ModelError("eager call")
+    )
+    assert built
+    assert torch.Tensor not in built
+    assert result.outcome == "errored"
 
 
 def test_a_model_that_never_runs_is_not_the_fault_of_a_variant():
