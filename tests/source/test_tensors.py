@@ -109,3 +109,15 @@ def test_a_size_that_the_code_calls_one_of_features_is_not_said_to_vary(
         encoding="utf-8",
     )
     assert [p.rule.code for p in lint([file], Options())] == found
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"), [("codebook", []), ("head", []), ("step", ["EXP301"]), ("i", ["EXP301"])]
+)
+@pytest.mark.parametrize(
+    "loop", ["for {} in range(x.shape[1]):\n        y = y * 2", "y = [y for {} in range(x.shape[1])][0]"]
+)
+def test_an_index_that_the_code_calls_one_of_a_feature_runs_over_a_size_that_does_not_vary(
+    tmp_path: Path, loop: str, variable: str, found: list[str]
+) -> None:
+    assert codes(tmp_path, f"\n    y = x.sum()\n    {loop.format(variable)}\n    return y + x.relu()") == found

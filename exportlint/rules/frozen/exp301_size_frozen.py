@@ -125,7 +125,7 @@ def _is_plain(node: ast.expr) -> bool:
 def _iterated(event: Iterated) -> Iterator[Match]:
     value = event.value
     if isinstance(value, Sequence) and value.kind == "range" and _varying(value.dim):
-        if _counts_features(event.site, sizes((value.dim,))):
+        if _counts_features(event.site, sizes((value.dim,)), _loop_variable(event.site)):
             return
         yield Match(event.site, f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`")
     elif isinstance(value, Tensor) and event.by != "unpacking" and not value.counted:
@@ -157,9 +157,17 @@ def _called(event: Called) -> Iterator[Match]:
         yield Match(event.site, text, "recurrent" if both else "recurrent module")
 
 
-def _counts_features(site: Site, found: Iterable[Size]) -> bool:
-    """Whether the code calls a size one of features, and no model case says that it varies."""
-    return _FEATURES.search(site.text) is not None and all(size.dynamic is None for size in found)
+def _counts_features(site: Site, found: Iterable[Size], variable: str = "") -> bool:
+    """Whether the code calls a size one of features, or an index in it one of one, and no model case says it varies."""
+    named = _FEATURES.search(site.text) or _FEATURES.fullmatch(variable)
+    return named is not None and all(size.dynamic is None for size in found)
+
+
+def _loop_variable(site: Site) -> str:
+    """The variable of the loop over this expression, where both stand on one line."""
+    before = site.source.lines[site.line - 1].partition(f" in {site.text}")[0]
+    found = re.search(r"\bfor (\w+)$", before)
+    return found[1] if found is not None else ""
 
 
 def _varying_any(values: tuple[Value, ...]) -> bool:
