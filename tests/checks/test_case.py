@@ -211,3 +211,20 @@ def test_decorated_factories_stay_what_they_are():
 
     assert [case.name for case in vars(Base)[CASES_ATTRIBUTE]] == ["Base"]
     assert CASES_ATTRIBUTE not in vars(Derived)
+
+
+def test_further_calls_are_made_once_and_each_check_has_copies_of_its_own():
+    from exportlint.checks.context import Context, Settings
+
+    made: list[int] = []
+
+    def second():
+        made.append(1)
+        return (torch.ones(3, 2),)
+
+    ctx = Context(ModelCase(torch.nn.Linear(2, 2), (torch.ones(1, 2),), inputs2=second), Settings(()), lambda _: None)
+    ((first, _),), ((again, _),) = ctx.further_examples(), ctx.further_examples()
+    assert made == [1]
+    first[0].zero_()
+    assert torch.equal(again[0], torch.ones(3, 2))
+    assert torch.equal(ctx.second_example()[0][0], torch.ones(3, 2))
