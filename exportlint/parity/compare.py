@@ -114,10 +114,16 @@ class _Judge:
         return self._values(where, a, b, alone=alone)
 
     def _whole_numbers(self, where: str, a: torch.Tensor, b: torch.Tensor) -> Difference:
-        wrong = a != b
+        import torch
+
+        wrong, worst = a != b, math.nan
         index = _index(wrong.flatten().int().argmax(), a.shape)
         what = f"{int(wrong.sum())} of {a.numel()} values differ, the first at {list(index)}"
-        return self.difference(where, f"{what}: {_at(a, index)} in eager, {_at(b, index)}", index=index)
+        if a.dtype is not torch.bool:
+            index = _index((a.double() - b.double()).abs().where(wrong, -1.0).flatten().argmax(), a.shape)
+            worst = float(abs(a[index].item() - b[index].item()))
+            what = f"{int(wrong.sum())} of {a.numel()} values differ, by at most {worst:.10g}, at {list(index)}"
+        return self.difference(where, f"{what}: {_at(a, index)} in eager, {_at(b, index)}", worst, index)
 
     def _values(self, where: str, a: torch.Tensor, b: torch.Tensor, *, alone: bool) -> Difference | None:
         import torch

@@ -145,6 +145,19 @@ def test_the_worst_difference_is_told():
     assert math.isnan(compare(t(1.0), t(1.0, 2.0)).worst)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "one", "other", "words"),
+    [
+        (torch.int64, (1, 5, 9), (2, 5, -9), "2 of 3 values differ, by at most 18, at [2]: 9 in eager, -9"),
+        (torch.int64, (2**53, 1), (2**53 + 1, 1), "1 of 2 values differ, by at most 1, at [0]: 9007199254740992 in"),
+        (torch.uint8, (1, 255), (2, 0), "2 of 2 values differ, by at most 255, at [1]: 255 in eager, 0"),
+        (torch.bool, (True, True), (True, False), "1 of 2 values differ, the first at [1]: True in eager, False"),
+    ],
+)
+def test_of_whole_numbers_the_worst_is_told_too(dtype, one, other, words):
+    assert words in str(compare(t(*one, dtype=dtype), t(*other, dtype=dtype)))
+
+
 values = st.floats(width=32) | st.sampled_from([NAN, INF, -INF, 0.0, -0.0])
 FLOATS = st.lists(values, min_size=1, max_size=8)
 
