@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from exportlint import blame
 from exportlint.checks import programs, sequences
 from exportlint.checks.case import Moment, as_inputs
-from exportlint.checks.context import ModelError, fresh
+from exportlint.checks.context import Context, ModelError, call, fresh
 from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.checks.sequences import Done, PartedError, Run
 from exportlint.findings import CheckResult
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from exportlint.checks.case import Inputs, Step
-    from exportlint.checks.context import Context
     from exportlint.checks.programs import Programs
 
 NAME = "steps"
@@ -93,10 +92,21 @@ def run(ctx: Context) -> CheckResult:
     except ModelError as error:
         if error.stage == "step":
             message = "the eager model fails in a step of the case, or the step's arguments cannot be made"
-            return of_model_error(NAME, message, error)
+            return of_model_error(NAME, message, error, ctx.only_in_variant(_walk))
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except programs.NotExportedError as error:
         return _not_checked(f"the model is not captured{f': {error}' if str(error) else ''}")
+
+
+def _walk(ctx: Context) -> None:
+    """Call the eager model alone, step after step as the case names them."""
+    case = ctx.case.whole or ctx.case
+    model, last, count = Context(case, ctx.settings, ctx.announce).build(), None, 0
+    for step in filter(None, case.steps.values()):
+        made = step.inputs(Moment(fresh(last), count, 0))
+        if made is not None:
+            last = call(getattr(model, step.method) if case.methods else model, fresh(as_inputs(made, "a step")))
+            count += 1
 
 
 def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -> CheckResult:

@@ -175,6 +175,28 @@ def test_a_model_that_runs_outside_of_its_variant_only(variant, methods):
         assert finding.rewrite.startswith("Let the model run under autocast") == (variant == "autocast")
 
 
+def test_a_step_that_fails_in_its_variant_only():
+    call = (ARGUMENTS[0], torch.zeros(2, 4))
+    again = Step(lambda moment: call if moment.last is None else (call[0], moment.last))
+
+    class Joins(Net):
+        def forward(self, x, kept):
+            joined = torch.zeros(2, 4)
+            if kept.dtype == self.linear.weight.dtype:
+                joined[torch.tensor([0, 1])] = kept
+            else:
+                joined[torch.tensor([0, 1])] = kept  # of bfloat16 into float32
+            return self.linear(joined)
+
+    case = ModelCase(Joins, call, steps={"go": again, "on": again}, variants=("autocast",)).expand()
+    plain, other = (steps.run(Context(part, Settings(("steps",), examples=2), lambda _: None)) for part in case)
+    assert (plain.outcome, other.outcome) == ("passed", "errored")
+    (finding,) = other.findings
+    assert finding.message.endswith("cannot be made in the variant autocast, and not without it")
+    assert finding.source.endswith("# of bfloat16 into float32")
+    assert finding.rewrite.startswith("Let the model run under autocast")
+
+
 def test_a_variant_without_weights_is_laid_beside_a_case_without_weights():
     built = []
 
