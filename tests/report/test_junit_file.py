@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+from consumers import jenkins_refuses
 from hypothesis import HealthCheck, given, settings
 from readiness_samples import passing, readinesses, sample
 
@@ -70,6 +71,7 @@ def test_nothing_is_red_in_a_run_that_passed():
 def test_any_run_is_xml_and_no_string_of_a_model_becomes_markup(readiness):
     text = render(readiness)
     text.encode("utf-8")
+    assert jenkins_refuses(text) == []
     root = ET.fromstring(text)
     assert {element.tag for element in root.iter()} <= {
         "testsuites", "testsuite", "testcase", "failure", "error", "skipped"

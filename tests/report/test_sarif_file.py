@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
+from consumers import SARIF
 from hypothesis import HealthCheck, given, settings
-from jsonschema import Draft7Validator
 from readiness_samples import LITERAL, passing, readinesses, sample, shared
 
 from exportlint.report.sarif_file import render
-
-SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
-SARIF = Draft7Validator(json.loads((SCHEMAS / "sarif-2.1.0.json").read_text()))
 
 
 def run(readiness):

@@ -21,7 +21,7 @@ from lxml import etree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
+_SCHEMAS = Path(__file__).parents[1] / "fixtures" / "schemas"
 SARIF = Draft7Validator(json.loads((_SCHEMAS / "sarif-2.1.0.json").read_text()))
 _JENKINS = etree.XMLSchema(etree.parse(_SCHEMAS / "junit-10.xsd"))
 
