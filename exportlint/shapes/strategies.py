@@ -197,16 +197,18 @@ class Space:
         self, key: Any, bounds: tuple[int, int, int], variables: Mapping[Any, Any], limit: Affordable | None
     ) -> tuple[int, int, int]:
         low, high, edge = bounds
-        if limit is None:
+        if self.affordable is None or limit is None:
             return bounds
         middle = {other: min(max(low, 2), high) for other, (low, high, _) in variables.items()}
 
-        def affords(size: int) -> bool:
+        def within(limit: Affordable, size: int) -> bool:
             return self._costs(limit, {**middle, key: size})
 
-        while high > low + 1 and not affords(high):
+        while high > low + 1 and not within(self.affordable, high):
             high = low + (high - low) // 2
-        return low, high, edge if edge > high and affords(edge) else _largest(high, max(edge, high), affords)
+        if edge <= high or not within(limit, edge):
+            edge = _largest(high, max(edge, high), functools.partial(within, limit))
+        return low, high, edge
 
     def _costs(self, limit: Affordable, values: Mapping[Any, int]) -> bool:
         """Whether a call with these values of the variables is within a limit."""

@@ -249,6 +249,16 @@ def test_dimensions_that_were_equal_in_every_call_stay_equal_where_the_program_t
     assert {4, 6, 8} <= sizes
 
 
+def test_sizes_near_the_example_need_only_be_affordable():
+    args, dims = (torch.ones(2, 4), torch.ones(3)), ({0: Dim("n")}, None)
+    contract = declared(Apart(), (args, {}), dims)
+    rows = "L['x'].size()[0]"
+    for most, bounds in ((100, (1, 9, 16)), (6, (1, 5, 5))):
+        affordable, cheap = (lambda sizes, n=most: sizes[rows] <= n), (lambda sizes, n=most: sizes[rows] <= n // 6)
+        space = Space((args, {}), contract, wanted(contract), {}, affordable, cheap)
+        assert list(space.variables().values()) == [bounds]
+
+
 class Apart(nn.Module):
     def forward(self, x, y):
         return x * 2, y * 3
