@@ -236,7 +236,7 @@ FORMS = (
     form("torch.save(3, io.BytesIO())\nreturn x * 2", UNTRACED, "EXP402 untraced", imports="import io"),
     form("return Double.apply(x * 1)", UNTRACED, "EXP402 untraced", above=FUNCTION.format("ctx.mark_dirty(x)")),
     form("return Double.apply(x * 1)", FINE, above=FUNCTION.format("ctx.save_for_backward(x)")),
-    form("return Double.apply(x * 1)", BREAKS, "EXP101", above=FUNCTION.format("assert x.sum() > 0 or ctx")),
+    form("return Double.apply(x * 1)", BREAKS, "EXP101", above=FUNCTION.format("x = x + 1 if x.sum() > 0 else x")),
     _called_twice("self.seen.append(x.shape)\nreturn x * len(self.seen)", SILENT, "EXP501", init="self.seen = []"),
     _called_twice("C['n'] += 1\nreturn x * C['n']", SILENT, "EXP501", **COUNTED),
     _called_twice("c = C\nc['n'] += 1\nreturn x * c['n']", SILENT, "EXP501", **COUNTED),
