@@ -67,10 +67,10 @@ def test_comments_that_silence_nothing(tmp_path: Path, text: str, lines: list[in
 
 def test_all_names_are_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
-    file.write_text(forward("return x * 2  # exportlint: ignore[EXP101, device-literal, EXP1, branch]"))
+    file.write_text(forward("return x * 2  # exportlint: ignore[EXP101, device-literal, EXP1, branch-on]"))
     assert sorted(p.message for p in lint([file], Options())) == [
         "`exportlint check` finds nothing of EXP201 or EXP101 that the comment could silence",
-        "no rule is called `EXP1` or `branch` (did you mean `branch-on-tensor`?)",
+        "no rule is called `EXP1` or `branch-on` (did you mean `branch-on-tensor`?)",
     ]
 
 
