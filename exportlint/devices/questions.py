@@ -90,8 +90,8 @@ def _functions() -> Iterator[tuple[Question, Any]]:
 def _asked(function: Any, question: Question, answer: Callable[[Question, Place, Any], Any]) -> Any:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        frame = sys._getframe(1)
-        if frame.f_code is asked.__code__ and frame.f_back is not None:  # asked by one that watches within
+        code, frame = sys._getframe(0).f_code, sys._getframe(1)
+        if frame.f_code is code and frame.f_back is not None:  # asked by one that watches within
             frame = frame.f_back
         truth = function(*args, **kwargs)
         place = places.of_frames([(frame.f_code.co_filename, frame.f_lineno)])

@@ -63,10 +63,10 @@ class Reserved(nn.Module):
         return self.code(x)
 
 
-def identity_of_arguments(self, x):  # at: head of identity
+def identity_of_arguments(self, x):
     import time
 
-    return x + (time.time() if not torch.compiler.is_exporting() else 0.0)
+    return x + (time.time() if not torch.compiler.is_exporting() else 0.0)  # at: sum with the time
 
 
 def narrow(self, x):
@@ -87,7 +87,7 @@ def test_a_reserved_name():
 
 def test_a_program_that_answers_something_else():
     capture = run(ModelCase(module(identity_of_arguments), (X,)), "capture")["capture"]
-    assert (capture.outcome, found(capture)) == ("failed", [("EXP004", marked(HERE, "head of identity"))])
+    assert (capture.outcome, found(capture)) == ("failed", [("EXP004", marked(HERE, "sum with the time"))])
     assert "values differ" in capture.findings[0].evidence
 
 
