@@ -22,11 +22,6 @@ class Branch(torch.nn.Module):
         if x.sum() > 0:
             return x
         return -x
-
-
-class Number(torch.nn.Module):
-    def forward(self, x):
-        return x[: int(x.sum())]
 """
 CASES = """\
 import sys
@@ -34,10 +29,9 @@ import sys
 sys.path.insert(0, "src")
 import torch
 from exportlint import ModelCase
-from package.net import Branch, Number
+from package.net import Branch
 
 branch = ModelCase(Branch, (torch.ones(2, 2),), name="branch")
-number = ModelCase(Number, (torch.ones(2, 2),), name="number")
 good = ModelCase(lambda: torch.nn.Linear(2, 2), (torch.ones(2, 2),), name="good")
 """
 
@@ -60,7 +54,6 @@ def test_each_red_case_has_a_patch_that_was_tried(project):
     assert "good:" not in before + rest
     assert "--- src/package/net.py\n+++ src/package/net.py\n" in rest
     assert "+        return torch.where(x.sum() > 0, x, -x)\n" in rest
-    assert "number: 1 mended finding: in a patched copy capture failed\n" in before + rest
     assert (project / "src" / "package" / "net.py").read_text() == NET
     assert not list(project.rglob(".exportlint-suggested*"))
 
