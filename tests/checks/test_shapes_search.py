@@ -433,13 +433,13 @@ def doubled(self, x):
 
 
 def at_few_sizes(self, x):
-    if torch.compiler.is_exporting() or x.shape[0] != 7 or x.shape[1] % 3:
+    if torch.compiler.is_exporting() or x.shape[0] not in (5, 7, 11) or x.shape[1] % 3:
         return x * 2
     return x * 3
 
 
 def test_a_failing_draw_is_tried_first_the_next_time(monkeypatch):
-    """Among 90 pairs of sizes four fail."""
+    """About one pair of sizes in twenty fails."""
     monkeypatch.delenv("CI", raising=False)
     profile = settings.get_current_profile_name()
     settings.register_profile("remembers", derandomize=False, database=InMemoryExampleDatabase())
