@@ -144,9 +144,15 @@ class Changed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Carried(Event):
-    """A `Changed` state that a later call reads before it is set again; reported once the whole call is known."""
+    """A `Changed` state that a later call reads before it is set again; reported once the whole call is known.
+
+    Attributes:
+        change: The change.
+        classes: The class whose attribute it is, and its bases in the project.
+    """
 
     change: Changed
+    classes: tuple[ClassEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

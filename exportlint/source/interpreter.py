@@ -364,7 +364,9 @@ class Interpreter:
         """Report the state that the run changed and that its next run would see."""
         for key, changes in self.changes.items():
             for change in changes if key in self.reads else ():
-                self.emit(Carried(change.site, change))
+                cls = key[0] if change.owner is None else change.owner.cls
+                classes = self.project.lineage(cls)[0] if isinstance(cls, ClassEntry) else ()
+                self.emit(Carried(change.site, change, tuple(classes)))
         for kept_at, change in self.containers.items():
             if kept_at in self.used and not isinstance(change.old, Tensor) and not _is_emptied(change, state):
                 self.emit(Carried(change.site, change))

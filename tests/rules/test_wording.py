@@ -85,3 +85,50 @@ def test_a_counter_that_nothing_reads_is_advice(tmp_path: Path, change: str) -> 
 def test_a_counter_that_something_reads_is_an_error(tmp_path: Path, forward: str) -> None:
     found = only(tmp_path, forward, init="self.calls = 0")
     assert (found.severity, found.variant) == ("error", "")
+
+
+COUNTER = """
+import torch
+from torch import nn
+
+class Base(nn.Module):
+    def seen(self):
+        return {base}
+
+class Net(Base):
+    calls = 0
+    def forward(self, x: torch.Tensor):
+        {change}
+        return x + 1
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+    def forward(self, x: torch.Tensor):
+        return {other}
+{after}
+"""
+
+
+@pytest.mark.parametrize("change", ["self.calls += 1", "Net.calls += 1"])
+@pytest.mark.parametrize(
+    ("base", "other", "after", "severity"),
+    [
+        ("0", "x + self.calls", "", "info"),
+        ("0", "x", "class Own(Other):\n    def seen(self):\n        return self.calls", "info"),
+        ("self.calls", "x", "", "error"),
+        ("0", "x + Net.calls", "", "error"),
+        ("0", "x + self.net.calls", "", "error"),
+        ("0", "x", "class Own(Net):\n    def seen(self):\n        return self.calls", "error"),
+        ("0", "x", "def seen(net):\n    return net.calls", "error"),
+        ("0", "x", "def seen(self):\n    return self.calls\nNet.seen = seen", "error"),
+    ],
+)
+def test_what_another_class_reads_of_itself_is_not_the_counter(  # the name alone says little
+    tmp_path: Path, change: str, base: str, other: str, after: str, severity: str
+) -> None:
+    text = COUNTER.format(change=change, base=base, other=other, after=after)
+    (tmp_path / "net.py").write_text(text, encoding="utf-8")
+    found = [p for p in lint([tmp_path], Options()) if p.rule.code == "EXP501"]
+    assert [(p.severity, p.range.line) for p in found] == [(severity, 12)]

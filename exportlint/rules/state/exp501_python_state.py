@@ -8,7 +8,7 @@ reads: on `self`, on a class, in a global, or in an imported file of the project
 The program keeps the value of the one call that was captured. Its second call repeats the first.
 
 A counter that nothing else in the file reads changes no result: the program only does not count. That is a finding of
-severity `info`, shown with `--show-info`.
+severity `info`, shown with `--show-info`. `self.calls` of an unrelated class is another counter.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from exportlint.source.values import NONE, Const, Number, Size, Static, Tensor, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.source.index import ClassEntry
 
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
 _CONTAINER = frozenset({"append", "extend", "insert", "add", "update", "appendleft", "item", "setdefault"})
@@ -78,8 +80,24 @@ def _is_unread(event: Carried) -> bool:
     dotted = rf"(?:\w+\.)*{name}"
     value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
     binds = re.compile(rf"\s*(?:global\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
-    lines = event.site.source.lines
+    lines = list(event.site.source.lines)
+    own = re.compile(rf"(?<![\w.])self\.{name}\b")
+    for cls in _strangers(event):  # what an object of another class calls so is not the counter
+        span = slice(cls.extent.first - 1, cls.extent.last)
+        lines[span] = [own.sub("self", line) for line in lines[span]]
     return all(binds.fullmatch(line.rstrip("\r\n")) for line in lines if named.search(line))
+
+
+def _strangers(event: Carried) -> list[ClassEntry]:
+    """The classes of the file, outermost ones alone, that have nothing to do with the one whose state it is."""
+    home = next((c.module for c in event.classes if c.module.source is event.site.source), None)
+    if home is None:
+        return []
+    related = {*(c.name for c in event.classes)}
+    every = home.classes.values()
+    for _ in every:  # those that derive from it may read what it counts
+        related.update(c.name for c in every if any(b.rpartition(".")[2] in related for b in c.bases))
+    return [c for c in every if c.name not in related]
 
 
 def _is_size(value: Value) -> bool:
