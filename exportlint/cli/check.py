@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from exportlint.source.engine import Prediction, Unanalysed
 
 STDIN = Path("-")
+COUNTED = ("full", "concise", "grouped", "json", "json-lines")
+"""Formats that statistics have a form in."""
 
 
 @click.command()
@@ -80,13 +82,16 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
 
     if given["update_baseline"] and given["baseline"] is None:
         raise UserError("--update-baseline needs --baseline FILE")
+    _refuse_statistics_as(given)
     sought = _files(paths, settings, given)
+    _refuse_to_write_over(sought, settings, given)
     if show_files:
         _put("".join(f"{file}\n" for file in sought.files), given["output_file"])
         return _told(refused(sought), 0)
     asked = fixing(given, stdin=STDIN in paths)
     _tell_what_is_not_looked_for(settings, sought.files)
-    data = _standard_input() if STDIN in paths and sought.files else None
+    # that of an excluded file too where a caller takes what is printed for the file
+    data = _standard_input() if STDIN in paths and (sought.files or asked is not None) else None
     checked, excerpts = _linted(paths, sought, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given, tells=asked is None or not asked.reports)
     if asked is not None:
@@ -102,6 +107,25 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     status = _told(checked.unanalysed, int(any(settings.of_file(p.path).fails(p.severity) for p in found)))
     _print(found, shown, checked, excerpts, given, offered(asked, stdin=data is not None))
     return status
+
+
+def _refuse_statistics_as(given: dict[str, Any]) -> None:
+    name = given["output_format"]
+    if given["statistics"] and name not in COUNTED:
+        raise UserError(f"--statistics has no form as {name}: choose {', '.join(COUNTED[:-1])} or {COUNTED[-1]}")
+
+
+def _refuse_to_write_over(sought: Discovered, settings: Resolver, given: dict[str, Any]) -> None:
+    """Refuse to put results in the place of what is linted or known."""
+    file = given["output_file"]
+    if file is None:
+        return
+    named = [each for each in (given["baseline"], settings.file, given["stdin_filename"]) if each is not None]
+    clash = file.resolve() in {each.resolve() for each in named}  # of which some may not be there yet
+    if not clash and file.exists():
+        clash = any(each.samefile(file) for each in sought.files if each.exists())
+    if clash:
+        raise UserError(f"--output-file {file} is read by this run: choose another")
 
 
 def _told(unanalysed: Iterable[Unanalysed], status: int) -> int:
@@ -170,7 +194,7 @@ def _linted(
     from exportlint.linting.excerpts import Excerpts
     from exportlint.linting.linter import check_files, check_text, refused
 
-    if data is not None:
+    if data is not None and sought.files:
         return check_text(sought.files[0], data, settings), Excerpts.of_text(sought.files[0], data)
     _warn_of_empty(paths, sought)
     effort = effort_of(given, settings)
@@ -181,7 +205,7 @@ def _linted(
 
 
 def _add_ignores(found: list[Prediction]) -> int:
-    from exportlint.formats.wording import place
+    from exportlint.formats.wording import place, shown_path
     from exportlint.linting.adding_ignores import add_ignores
     from exportlint.source.unused import UNUSED
     from exportlint.text import counted
@@ -189,8 +213,10 @@ def _add_ignores(found: list[Prediction]) -> int:
     added = add_ignores(p for p in found if p.rule.code != UNUSED)
     for p in added.left:
         click.echo(f"{place(p)}: {p.rule.code} cannot be silenced by a comment", err=True)
+    for path, why in added.failed:
+        click.echo(f"error: {shown_path(path)}: {why}", err=True)
     click.echo(f"{counted(added.findings, 'finding')} silenced in {counted(added.files, 'file')}")
-    return int(bool(added.left))
+    return 2 if added.failed else int(bool(added.left))
 
 
 def _tell_what_is_not_looked_for(settings: Resolver, files: tuple[Path, ...]) -> None:
@@ -283,7 +309,7 @@ def _print(
     if given["statistics"]:
         from exportlint.formats.statistics import render as render_statistics
 
-        text = render_statistics(results, as_json=name.startswith("json"))
+        text = render_statistics(results, name)
     else:
         text = render(name, results)
     _put(text, file, colour=results.colour)

@@ -12,11 +12,19 @@ if TYPE_CHECKING:
     from exportlint.formats import Results
 
 
-def render(results: Results, *, as_json: bool = False) -> str:
-    """A line a rule, the most frequent first, then how much was found; or a list, with Ruff's field names."""
+def render(results: Results, form: str = "full") -> str:
+    """A line a rule, the most frequent first, then how much was found; as JSON with Ruff's field names.
+
+    Args:
+        results: What was found.
+        form: The format: ``json`` and ``json-lines`` are JSON, any other is text.
+    """
     counts = Counter((p.rule.code, p.rule.name) for p in results.shown)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    if as_json:
-        return json.dumps([{"code": code, "name": name, "count": n} for (code, name), n in rows], indent=2) + "\n"
+    if form.startswith("json"):
+        held = [{"code": code, "name": name, "count": n} for (code, name), n in rows]
+        return (
+            "".join(f"{json.dumps(e)}\n" for e in held) if form == "json-lines" else json.dumps(held, indent=2) + "\n"
+        )
     wide = len(str(max(counts.values(), default=0)))
     return "".join(f"{line}\n" for line in (*(f"{n:>{wide}}  {c}  {name}" for (c, name), n in rows), closing(results)))

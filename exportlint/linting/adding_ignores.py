@@ -28,32 +28,43 @@ _OWN = re.compile(r"#\s*exportlint:\s*ignore\[([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What was done: how many findings are silenced, in how many files, and those that no comment can silence."""
+    """What was done.
+
+    Attributes:
+        findings: How many findings are silenced.
+        files: In how many files.
+        left: Those that no comment can silence.
+        failed: The files that stay as they were since they cannot be read or written, and why.
+    """
 
     findings: int
     files: int
     left: tuple[Prediction, ...]
+    failed: tuple[tuple[Path, str], ...]
 
 
 def add_ignores(found: Iterable[Prediction]) -> Added:
     """End the lines of these findings with a comment, or put one above where a line cannot end so.
 
     Files keep their encoding, line ends and mode, and are written whole or not at all. What a comment changes for
-    Python, and what it does not silence, is not written.
-
-    Raises:
-        OSError: When a file cannot be written.
+    Python, and what it does not silence, is not written. A file that cannot be written stops no other.
     """
     by_file: dict[Path, list[Prediction]] = defaultdict(list)
     for prediction in found:
         by_file[prediction.path].append(prediction)
     left: list[Prediction] = []
-    files = 0
+    failed: list[tuple[Path, str]] = []
+    findings = files = 0
     for path, predictions in by_file.items():
-        missed = _in_file(path, predictions)
+        try:
+            missed = _in_file(path, predictions)
+        except OSError as error:
+            failed.append((path, error.strerror or str(error)))
+            continue
         left += missed
+        findings += len(predictions) - len(missed)
         files += len(missed) < len(predictions)
-    return Added(sum(map(len, by_file.values())) - len(left), files, tuple(left))
+    return Added(findings, files, tuple(left), tuple(failed))
 
 
 def _in_file(path: Path, predictions: list[Prediction]) -> list[Prediction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,9 +12,6 @@ from exportlint import whole_file
 from exportlint.cli.check import check
 from exportlint.formats import FORMATS
 from exportlint.rules.examples import example
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BOTH = example(
     "def forward(self, x):\n    x = x + torch.arange(4)\n    x = x + torch.ones(4)\n    return x if x.sum() > 0 else -x"
@@ -88,6 +85,47 @@ def test_statistics(run) -> None:
     found = json.loads(run("--statistics", "--output-format", "json").output)
     assert found[0] == {"code": "EXP202", "name": "factory-without-device", "count": 2}
     assert run("--statistics", "--select", "EXP6").output == "1 file checked, no findings\n"
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_statistics_are_in_the_format_that_is_asked_for_or_refused(run, tmp_path: Path, name: str) -> None:
+    result = run("--statistics", "--output-format", name, "--output-file", "out.txt")
+    if name in ("full", "concise", "grouped", "json", "json-lines"):
+        text = (tmp_path / "out.txt").read_text()
+        assert result.exit_code == 1
+        held = json.loads(text) if name == "json" else text.splitlines()
+        assert (json.loads(held[0]) if name == "json-lines" else held[0]) == (
+            "2  EXP202  factory-without-device"
+            if not name.startswith("json")
+            else {"code": "EXP202", "name": "factory-without-device", "count": 2}
+        )
+    else:
+        words = f"--statistics has no form as {name}: choose full, concise, grouped, json or json-lines"
+        assert (result.exit_code, result.output) == (2, f"error: {words}\n")
+        assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize("place", ["model.py", "./model.py", "link.py", "hard.txt", "known.json", "settings.toml"])
+def test_results_are_not_written_over_what_the_run_reads(run, tmp_path: Path, place: str) -> None:
+    (tmp_path / "link.py").symlink_to("model.py")
+    (tmp_path / "hard.txt").hardlink_to(tmp_path / "model.py")
+    (tmp_path / "settings.toml").write_text("")
+    options = ("--output-file", place, "--config", "settings.toml", "--baseline", "known.json")
+    result = run("model.py", *options, "--update-baseline")
+    assert (result.exit_code, result.output) == (
+        2,
+        f"error: --output-file {Path(place)} is read by this run: choose another\n",
+    )
+    assert (tmp_path / "model.py").read_text() == BOTH
+    assert not (tmp_path / "known.json").exists()
+    assert run("--show-files", *options).exit_code == 2
+    assert run("model.py", "--output-file", "out.txt", *options[2:], "--update-baseline").exit_code == 0
+
+
+def test_results_are_not_written_over_the_file_that_standard_input_stands_for(run, tmp_path: Path) -> None:
+    result = run("-", "--stdin-filename", "model.py", "--output-file", "model.py")
+    assert result.output == "error: --output-file model.py is read by this run: choose another\n"
+    assert run("-", "--stdin-filename", "new.py", "--output-file", "new.py").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,15 @@ def test_an_excluded_name_is_linted_unless_excludes_are_forced(run, tmp_path: Pa
     assert (forced.exit_code, forced.output) == (0, "0 files checked, no findings\n")
 
 
+@pytest.mark.parametrize("text", [BRANCH, "", "x = (\n"])
+def test_the_text_of_an_excluded_file_is_printed_as_it_is(run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "exportlint.toml").write_text('extend-exclude = ["third_party"]\n')
+    options = ("--stdin-filename", "third_party/model.py", "--force-exclude")
+    result = run(text, *options, "--fix-only", "--unsafe-fixes")
+    assert (result.exit_code, result.stdout) == (0, text)
+    assert run(text, *options, "--diff").stdout == ""
+
+
 def test_bytes_are_decoded_as_python_would(run) -> None:
     assert run(b"# coding: latin-1\n# \xe9\n" + BRANCH.encode()).exit_code == 1
     assert "EXP001" in run(b"x = '\xe9'\n").output

@@ -130,6 +130,24 @@ def test_a_disk_that_is_full_is_one_line_and_the_file_stays(
     assert (tmp_path / "model.py").read_text() == BRANCH
 
 
+def test_a_file_that_cannot_be_written_stops_no_other(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = whole_file.write
+
+    def refusing(place: Path, content: bytes, mode: int | None = None) -> None:
+        if place.name == "model.py":
+            raise OSError(13, "Permission denied", str(place))
+        write(place, content, mode=mode)
+
+    for name in ("a.py", "model.py", "z.py"):
+        (tmp_path / name).write_text(BRANCH)
+    monkeypatch.setattr(whole_file, "write", refusing)
+    result = run("a.py", "z.py", "--add-ignores", "--no-cache")
+    assert (result.exit_code, result.stderr) == (2, "error: model.py: Permission denied\n")
+    assert result.stdout == "2 findings silenced in 2 files\n"
+    written = [name for name in ("a.py", "model.py", "z.py") if COMMENTED in (tmp_path / name).read_text()]
+    assert written == ["a.py", "z.py"]
+
+
 LINES = (
     "x = x if x.sum() > 0 else -x",
     "x = x + torch.arange(4)  # why",
