@@ -169,7 +169,7 @@ def read(file: Path) -> Baseline:
         if held["version"] != VERSION:
             raise BaselineError(f"{file}: a baseline of version {held['version']!r}; this is version {VERSION}")
         sights = {name: sight for each in held.get("settings", []) for name, sight in _sights(each)}
-        return Baseline(file, Counter(dict(map(_entry, held["findings"]))), sights)
+        known = Counter(dict(map(_entry, held["findings"])))
     except BaselineError:
         raise
     except FileNotFoundError as error:
@@ -178,6 +178,10 @@ def read(file: Path) -> Baseline:
         raise BaselineError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
         raise BaselineError(f"{file} holds no baseline") from error
+    for (name, _, _), count in known.items():
+        if count < 1:
+            raise BaselineError(f"{file}: {name} has a count of {count}, which must be 1 or more")
+    return Baseline(file, known, sights)
 
 
 def _entry(held: Any) -> tuple[Key, int]:

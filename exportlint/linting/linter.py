@@ -76,8 +76,10 @@ def check_source(source: str | bytes, filename: str | Path = "<source>", **setti
     Raises:
         ConfigError: When a configuration or a setting means nothing.
         SelectorError: When a selector means nothing.
-        TypeError: When a setting is not known.
+        TypeError: When a setting is not known, or the source is neither text nor bytes.
     """
+    if not isinstance(source, (str, bytes)):
+        raise TypeError(f"source must be str or bytes, not {type(source).__name__}")
     data = _encoded(source) if isinstance(source, str) else source
     return check_text(Path(filename), data, resolver_of(**settings)).predictions
 
@@ -103,9 +105,11 @@ def resolver_of(*, config: str | Path | None = None, isolated: bool = False, **s
 
     Raises:
         SelectorError: When a selector means nothing.
-        TypeError: When a setting is not known.
+        TypeError: When a setting is not known, or `isolated` is no bool.
         ConfigError: When a value is none of the setting.
     """
+    if not isinstance(isolated, bool):
+        raise TypeError(f"isolated must be a bool, not {type(isolated).__name__}")
     given = {name: value for name, value in settings.items() if value is not None}
     unknown = sorted(given.keys() - {*NAMES, *map(field_of, SELECTING)})
     if unknown:

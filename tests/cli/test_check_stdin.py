@@ -106,6 +106,20 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, shell: str, words: str)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {words}\n")
 
 
+@pytest.mark.parametrize("source", [None, 1, ["x = 1"], bytearray(b"x = 1"), bytes])
+def test_what_is_no_text_is_refused_from_python(source: object) -> None:
+    with pytest.raises(TypeError, match=r"source must be str or bytes, not \w+"):
+        exportlint.check_source(source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, ()])
+def test_isolated_is_yes_or_no(value: object) -> None:
+    with pytest.raises(TypeError, match=r"isolated must be a bool, not \w+"):
+        exportlint.check_source("x = 1\n", isolated=value)
+    with pytest.raises(TypeError, match="isolated must be a bool"):
+        exportlint.check_paths([], isolated=value)
+
+
 def test_the_same_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for source in (BRANCH, BRANCH.encode(), "# coding: latin-1\n# é\n" + BRANCH):

@@ -196,6 +196,18 @@ def test_what_became_of_known_findings_is_told_once(run) -> None:
     assert mended.stderr.splitlines() == ["1 finding fixed in 1 file", "baseline: 1 known finding, 0 gone"]
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_count_below_one_is_refused(run, tmp_path: Path, count: int) -> None:
+    run("--update-baseline", a=ONE)
+    held = json.loads((tmp_path / "known.json").read_text())
+    held["findings"][0]["count"] = count
+    (tmp_path / "known.json").write_text(json.dumps(held))
+    for options in ((), ("--update-baseline",)):
+        result = run(*options)
+        words = f"known.json: a.py has a count of {count}, which must be 1 or more"
+        assert (result.exit_code, result.stderr) == (2, f"error: {words}\n")
+
+
 def test_a_baseline_without_settings_is_read(run, tmp_path: Path) -> None:
     run("--update-baseline", a=ONE)
     held = json.loads((tmp_path / "known.json").read_text())
