@@ -155,12 +155,12 @@ def _asked_for(
     What became of known findings is told, unless a further look follows.
     """
     found = list(checked.predictions)
-    if given["baseline"] is not None:  # before lines are asked for: what is on others is known, and not gone
+    fresh = _on_new_lines(found, given["diff_base"])  # git may refuse: before the baseline is written
+    if given["baseline"] is not None:  # it sees all lines: what is on others is known, and not gone
         found, words = _new_to_baseline(found, checked, excerpts, settings, given)
         if tells:
             click.echo(words, err=True)
-    if given["diff_base"] is not None:
-        found = _new_lines(found, given["diff_base"])
+    found = [p for p in found if id(p) in fresh]
     return found, [p for p in found if not _is_hidden(p, settings)]
 
 
@@ -244,17 +244,19 @@ def _warn_of_empty(paths: Iterable[Path], sought: Discovered) -> None:
             click.echo(f"no Python files in {path}", err=True)
 
 
-def _new_lines(found: list[Prediction], revision: str) -> list[Prediction]:
-    """The findings on lines that are new; and all that a changed file cannot be read as Python for."""
+def _on_new_lines(found: list[Prediction], revision: str | None) -> set[int]:
+    """Which findings are on lines that are new, all without a revision; and why a changed file is no Python."""
     from exportlint.linting.added_lines import added_since
     from exportlint.linting.selection import SYNTAX
 
-    added = added_since(revision, Path.cwd())
-    return [
-        p
+    if revision is None:
+        return set(map(id, found))
+    added = added_since(revision, Path.cwd(), (p.path for p in found))
+    return {
+        id(p)
         for p in found
         if added.touches(p.path, p.range.line, p.range.end_line) or (p.rule.code == SYNTAX and added.holds(p.path))
-    ]
+    }
 
 
 def _new_to_baseline(

@@ -122,7 +122,130 @@ def test_a_wrong_revision_is_one_line(repository: Path, revision: str) -> None:
 def test_without_a_repository_or_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(DiffError, match="--diff-base: git rev-parse: fatal: not a git repository"):
-        added_since("HEAD", tmp_path)
+        added_since("HEAD", tmp_path, ())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DiffError, match="--diff-base needs git, which is not there"):
-        added_since("HEAD", tmp_path)
+        added_since("HEAD", tmp_path, ())
+
+
+NUMBER = NEW.splitlines().index("        x = x if x.max() > 0 else -x") + 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"diff.noprefix": "true"},
+        {"diff.mnemonicPrefix": "true"},
+        {"diff.external": "false"},
+        {"diff.interHunkContext": "20", "diff.context": "9"},
+        {"diff.renames": "false", "diff.algorithm": "patience", "diff.indentHeuristic": "false"},
+        {"color.ui": "always", "color.diff": "always"},
+        {"core.quotePath": "true", "diff.relative": "true", "diff.orderFile": "/dev/null"},
+        {"diff.autoRefreshIndex": "false", "diff.suppressBlankEmpty": "true"},
+        {"diff.python.textconv": "false", "diff.python.binary": "true", "diff.python.command": "false"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+@pytest.mark.parametrize("attributes", ["", "*.py -diff\n", "*.py diff=python\n"])
+def test_settings_of_git_change_nothing(repository: Path, settings: dict[str, str], attributes: str) -> None:
+    (repository / ".gitattributes").write_text(attributes)
+    (repository / "model.py").write_text("x = 1\n" + NEW + "y = 1\n")
+    git(repository, "mv", "other ü.py", 'a "\t\\ü.py')
+    for name, value in settings.items():
+        git(repository, "config", name, value)
+    assert places(run("--diff-base", "HEAD")) == [f"model.py:{NUMBER + 1}"]
+
+
+def test_the_environment_of_git_changes_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=20")
+    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")
+    (repository / "model.py").write_text(NEW)
+    assert places(run("--diff-base", "HEAD")) == [f"model.py:{NUMBER}"]
+
+
+def test_lines_that_look_like_headings_are_none(repository: Path) -> None:
+    (repository / "model.py").write_text("-- a/other ü.py\n" + OLD)
+    git(repository, "commit", "-qam", "odd")
+    (repository / "model.py").write_text(NEW.replace("import torch", "++ b/other ü.py\nimport torch", 1))
+    found = added_since("HEAD", repository, [repository / "model.py"])
+    assert set(found.changed) == {str(repository / "model.py")}
+
+
+def test_a_link_that_became_a_file_and_a_file_beside_a_new_link(repository: Path) -> None:
+    (repository / "was.py").symlink_to("model.py")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "link")
+    (repository / "was.py").unlink()
+    (repository / "was.py").write_text(OLD)
+    (repository / "model.py").write_text(NEW)
+    (repository / "zlink.py").symlink_to("model.py")
+    git(repository, "add", "zlink.py")
+    found = places(run("--diff-base", "HEAD"))
+    assert found == [f"model.py:{NUMBER}", f"was.py:{NUMBER - 1}"]
+
+
+def test_a_line_that_was_taken_out_touches_what_stands_around_it_only(repository: Path) -> None:
+    (repository / "lines.py").write_text("1\n2\n3\n4\n5\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "lines")
+    (repository / "lines.py").write_text("1\n2\n4\n5\n")
+    file = repository / "lines.py"
+    found = added_since("HEAD", repository, [file])
+    assert [found.touches(file, *at) for at in ((1, 2), (2, 3), (3, 4), (2, 2))] == [False, True, False, False]
+
+
+def test_a_submodule_is_compared_with_the_commit_that_belongs_to_the_revision(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git(library, "init", "-q")
+    (library / "inner.py").write_text(OLD)
+    git(library, "add", ".")
+    git(library, "commit", "-qm", "first")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    git(repository, "commit", "-qm", "with a submodule")
+    git(repository, "config", "diff.submodule", "log")
+    git(repository, "config", "diff.ignoreSubmodules", "all")
+    monkeypatch.setenv("GIT_INDEX_FILE", str(repository / ".git" / "index"))
+    assert places(run("--diff-base", "HEAD")) == []
+    (repository / "lib" / "inner.py").write_text(NEW)
+    assert places(run("--diff-base", "HEAD")) == [f"lib/inner.py:{NUMBER}"]
+    monkeypatch.delenv("GIT_INDEX_FILE")
+    git(repository / "lib", "commit", "-qam", "second")
+    assert places(run("--diff-base", "HEAD")) == [f"lib/inner.py:{NUMBER}"]
+    assert places(run("--diff-base", "HEAD~1")) == [f"lib/inner.py:{NUMBER - 1}", f"lib/inner.py:{NUMBER}"]
+    git(repository, "-c", "diff.ignoreSubmodules=none", "commit", "-qam", "moved")
+    assert places(run("--diff-base", "HEAD")) == []
+
+
+def test_a_submodule_without_that_commit_is_one_line(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(repository), "other")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "other"), "lib")
+    git(repository, "update-index", "--cacheinfo", f"160000,{'1' * 40},lib")
+    git(repository, "commit", "-qm", "with a submodule")
+    result = run("--diff-base", "HEAD")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "error: --diff-base HEAD: the submodule lib lacks its commit 111111111111: fetch it there first\n"
+    )
+    assert run("--diff-base", "HEAD", "model.py").exit_code == 0
+
+
+def test_files_of_a_merge_that_is_not_resolved(repository: Path) -> None:
+    git(repository, "checkout", "-qb", "feature")
+    (repository / "model.py").write_text("a = 1\n" + OLD)
+    git(repository, "commit", "-qam", "here")
+    git(repository, "checkout", "-q", "main")
+    (repository / "model.py").write_text("b = 1\n" + OLD)
+    git(repository, "commit", "-qam", "there")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(repository, "merge", "feature")
+    (repository / "model.py").write_text(NEW)
+    assert places(run("--diff-base", "HEAD")) == [f"model.py:{NUMBER}"]
+
+
+def test_no_baseline_is_written_where_git_cannot_say_what_is_new(repository: Path) -> None:
+    result = run("--diff-base", "gone", "--baseline", "known.json", "--update-baseline")
+    assert (result.exit_code, result.stderr) == (2, "error: --diff-base gone: no such commit\n")
+    assert not (repository / "known.json").exists()
