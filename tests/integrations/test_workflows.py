@@ -73,7 +73,10 @@ def test_the_action_uploads_whatever_was_written(tmp_path: Path, args: str, end:
     lint_step(tmp_path, BRANCH, args, end)
     assert (tmp_path / "output").read_text() == f"status=2\n{written}"
     (upload,) = [step for step in steps() if "upload-sarif" in step.get("uses", "")]
-    assert upload["if"] == "inputs.upload-sarif == 'true' && steps.lint.outputs.written == 'true'"
+    own = "(github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository)"
+    assert " ".join(upload["if"].split()) == (
+        f"inputs.upload-sarif == 'true' && steps.lint.outputs.written == 'true' && {own}"
+    )
 
 
 def recipes() -> list[str]:
@@ -86,10 +89,16 @@ def test_recipes_are_yaml() -> None:
         assert yaml.safe_load(recipe)
 
 
-def test_the_commands_of_the_gitlab_recipe_write_its_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model.py").write_text(BRANCH)
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(("text", "status"), [("x = 1\n", 0), (BRANCH, 1), (None, 2)])
+def test_the_script_of_the_gitlab_recipe_writes_its_reports(tmp_path: Path, text: str | None, status: int) -> None:
+    (tmp_path / "model.py").write_text(text or "x = 1\n")
+    if text is None:  # what is refused is told in both reports
+        (tmp_path / "old").mkdir()
+        (tmp_path / "old" / "model.py").write_text("x = 1\n")
+        (tmp_path / "old" / "exportlint.toml").write_text("selct = 1\n")
     job = yaml.safe_load(recipes()[-1])["exportlint"]
-    commands = [shlex.split(line)[2:] for line in job["script"] if line.startswith("exportlint check")]
-    assert [CliRunner().invoke(check, command).exit_code for command in commands] == [0, 1]
+    commands = [line for line in job["script"] if line.startswith("exportlint check")]
+    script = "\n".join([f'exportlint() {{ "{sys.executable}" -m exportlint "$@"; }}', *commands])
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+    assert (len(commands), done.returncode) == (2, status)
     assert all((tmp_path / report).is_file() for report in job["artifacts"]["reports"].values())
