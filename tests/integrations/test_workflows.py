@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from exportlint.cli.check import check
 from exportlint.rules.examples import example
 
 yaml = pytest.importorskip("yaml")
