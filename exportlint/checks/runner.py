@@ -138,6 +138,7 @@ class Progress:
     done: dict[str, CheckResult]
     depends: dict[str, Dependencies] = field(default_factory=dict)
     exercised: joining.Exercised = field(default_factory=lambda: joining.Exercised({}))
+    source: str = ""
 
 
 class Slots:
@@ -232,7 +233,7 @@ class Runner:
             return self._run_case(case, settings, emit)
 
         if self.verdicts is None or not self._by_server():
-            checks = self._check(run, Progress({}))
+            checks = self._check(run, Progress({}, source=loading.split(case.target)[0]))
         else:
             with self.verdicts.only_one(case.label):
                 checks = self._check_what_is_new(run, case, self.verdicts, also)
@@ -258,7 +259,7 @@ class Runner:
     ) -> tuple[CheckResult, ...]:
         """Run the checks of which no verdict is kept, and keep theirs."""
         kept = self.kept(case, also=also)
-        progress, began = Progress(dict(kept)), time.time()
+        progress, began = Progress(dict(kept), source=loading.split(case.target)[0]), time.time()
         checks = self._check(run, progress)
         if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
             for check in checks:
@@ -294,7 +295,7 @@ class Runner:
         def run(settings: Settings, emit: Emit) -> Ending:
             return self._run_here(lambda e: jobs.check(e, case, settings), emit)
 
-        checks = results.in_file(self._check(run, Progress({})), source)
+        checks = results.in_file(self._check(run, Progress({}, source=source)), source)
         marked = results.with_expectations(checks, case.expected_failures)
         return CaseResult(name=case.name, target=target, checks=marked)
 
@@ -306,7 +307,8 @@ class Runner:
         """Import what a target needs in a child of the server that is kept; whether that went well."""
         arguments = {"target": target, "libraries": further, "record": self.verdicts is not None}
         job = "exportlint.checks.libraries:prepare"
-        return self._server.run(job, arguments, self._limits(), lambda _: None, keep=target).how == "done"
+        ending = self._server.run(job, arguments, self._limits(), lambda _: None, keep=target, warm=True)
+        return ending.how == "done"
 
     def _run_case(self, case: NamedCase, settings: Settings, emit: Emit) -> Ending:
         """Run checks in a child of one that has imported what earlier cases of the target did, where there is one."""
@@ -322,7 +324,7 @@ class Runner:
 
         prepared = self._prepared.name_for(case.target, case.name)
         job = "exportlint.checks.libraries:check_named"
-        return self._server.run(job, arguments, self._limits(), listen, use=prepared)
+        return self._server.run(job, arguments, self._limits(), listen, use=prepared, warm=True)
 
     def _run_named(self, job: str, arguments: dict[str, Any], emit: Emit) -> Ending:
         if self._by_server():
@@ -366,17 +368,18 @@ class Runner:
             shown = [done[name] for name in options.checks if not _left_out(done[name], options)]
             checks = tuple(self._silence.apply(check) for check in shown)
         if joining.NAME in done and done[joining.NAME].reason == lint.PENDING:
-            return self._join(checks, progress.exercised)
+            return self._join(checks, progress)
         return checks
 
-    def _join(self, checks: tuple[CheckResult, ...], exercised: joining.Exercised) -> tuple[CheckResult, ...]:
+    def _join(self, checks: tuple[CheckResult, ...], progress: Progress) -> tuple[CheckResult, ...]:
         """The checks with what the linter predicted for the lines that ran."""
         began = time.monotonic()
+        exercised = progress.exercised
         observed = tuple(check for check in checks if check.name != joining.NAME)
         try:
             with self._lock:
-                predicted = self._predictor.predict(exercised.lines)
-                notes = self._predictor.notes(exercised.lines)
+                predicted = self._predictor.predict(exercised.lines, progress.source)
+                notes = self._predictor.notes(exercised.lines, progress.source)
         except Exception as error:
             reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
             return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=reason))

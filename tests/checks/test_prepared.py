@@ -59,6 +59,7 @@ def test_the_second_case_and_all_later_ones_import_nothing_anew(target):
     assert imports(target) == 4  # for the list, the two processes of the first case, and once for all others
 
 
+@pytest.mark.slow
 def test_what_was_imported_before_a_case_counts_among_what_its_verdict_depends_on(target, tmp_path):
     def run():
         return [check.cached for check in checked(target, Verdicts(tmp_path / "kept"))]

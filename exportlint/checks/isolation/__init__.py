@@ -3,7 +3,7 @@
 A job is a function that reports by messages. It runs in one of three places:
 
 ``server``
-    a child of a server that has imported torch and warmed it up (`server`, `warming`); for jobs that have a name.
+    a child of a server that has imported torch, and exported once (`server`, `warming`); for jobs that have a name.
 ``fork``
     a child forked from the caller (`fork`); for cases that exist only as objects.
 ``none``

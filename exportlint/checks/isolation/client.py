@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from exportlint.checks.isolation.job import KEEP, USE
+from exportlint.checks.isolation.job import KEEP, USE, WARM
 from exportlint.checks.isolation.watch import Watch
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class WorkerServer:
 
     def run(
         self, job: str, arguments: dict[str, Any], limits: Limits, on_message: Emit, *, path: list[str] | None = None,
-        keep: str = "", use: str = "",
+        keep: str = "", use: str = "", warm: bool = False,
     ) -> Ending:  # fmt: skip
         """Run the job ``module:function`` in a child of the server.
 
@@ -63,6 +63,7 @@ class WorkerServer:
             path: ``sys.path`` of the job. Default: the caller's.
             keep: A name for the child, which is kept to be forked once the job is done.
             use: The name of a child that was kept, to run the job in a child of; of the server where there is none.
+            warm: Whether the process that forks the child exports a small model before, once (`warming`).
 
         Raises:
             ServerError: When the server cannot be started.
@@ -75,10 +76,11 @@ class WorkerServer:
             "path": sys.path if path is None else path,
             "limits": msgspec.to_builtins(limits),
         }
+        first = WARM if warm else ""
         which = KEEP + _named(keep, request) if keep else USE + _named(use, request) if use else "-"
-        ending, began = self._request(which, request, limits, on_message)
+        ending, began = self._request(first + which, request, limits, on_message)
         if ending.how == "lost" and not began:  # what was to fork it died before it did
-            ending, _ = self._request("-", request, limits, on_message)
+            ending, _ = self._request(f"{first}-", request, limits, on_message)
         return ending
 
     def _request(self, which: str, request: dict[str, Any], limits: Limits, on_message: Emit) -> tuple[Ending, bool]:

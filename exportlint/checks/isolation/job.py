@@ -17,7 +17,8 @@ Emit = Callable[[Message], None]
 # Printed output is read back only where a job died; more than this is a fault of its own.
 MAX_OUTPUT_BYTES = 256 * 2**20
 LATE = "took too long for one call"
-KEEP, USE = "keep ", "use "  # a request to the server begins with one of these and a name, where it has to do with one
+WARM = "warm "  # a request to the server begins with this where it pays to warm up first
+KEEP, USE = "keep ", "use "  # then with one of these and a name, where it has to do with one
 
 
 @dataclass(frozen=True, slots=True)

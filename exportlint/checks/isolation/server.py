@@ -1,4 +1,4 @@
-"""The worker server: a process that has imported torch, and warmed it up, and forks a child for each job.
+"""The worker server: a process that has imported torch and forks a child for each job.
 
 It computes with one thread, since a team of OpenMP's threads would be missing in the children, which would wait for it
 for ever. It imports nothing of the user's. A request is three file descriptors: a socket for the job's messages, a file
@@ -31,7 +31,7 @@ import msgspec
 
 from exportlint.checks import requirements
 from exportlint.checks.isolation import child, fork
-from exportlint.checks.isolation.job import KEEP, USE, Limits
+from exportlint.checks.isolation.job import KEEP, USE, WARM, Limits
 from exportlint.checks.jobs import module_of
 from exportlint.findings import CHECKS
 
@@ -59,12 +59,16 @@ def main() -> None:
 
 
 def preload() -> None:
-    """Import what every child would import, and do what each would do first; what fails is for the checks to say."""
+    """Import what every child would import; what is missing is for the checks to say."""
     for name in PRELOADED:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    with contextlib.suppress(Exception):
-        importlib.import_module("exportlint.checks.isolation.warming").warm_up()
+
+
+def _freeze() -> None:
+    """Spare each child from looking through all that is imported, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _threads() -> int:
@@ -83,6 +87,7 @@ class Server:
     def __init__(self, control: socket.socket, threads: int) -> None:
         self.control = control
         self.threads = threads
+        self.warm = False
         self.children: dict[int, socket.socket] = {}
         self.kept: dict[str, socket.socket] = {}  # sockets of requests, by the names of the children
         self.servers: set[int] = set()  # children that are kept, or were
@@ -93,8 +98,7 @@ class Server:
         signal.set_wakeup_fd(self.wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        gc.collect()
-        gc.freeze()  # else each child looks through all that is imported, again and again
+        _freeze()
         try:
             while True:
                 control = self.control.fileno()
@@ -131,8 +135,11 @@ class Server:
         if not data:
             return False
         words = data.decode()
-        if words.startswith(USE) and self.hand_on(words.removeprefix(USE), fds):
+        wanted, words = words.startswith(WARM), words.removeprefix(WARM)
+        if words.startswith(USE) and self.hand_on(words.removeprefix(USE), fds, WARM if wanted else ""):
             return True
+        if wanted:
+            self.warm_up()
         requests = socket.socketpair(type=socket.SOCK_SEQPACKET) if words.startswith(KEEP) else None
         channel, output = socket.socket(fileno=fds[0]), fds[1]
         server = os.getpid()
@@ -150,6 +157,14 @@ class Server:
             self.keep(words.removeprefix(KEEP), requests[0])
         return True
 
+    def warm_up(self) -> None:
+        """Do once what each child would do first; what fails is for the checks to say."""
+        if not self.warm:
+            self.warm = True
+            with contextlib.suppress(Exception):
+                importlib.import_module("exportlint.checks.isolation.warming").warm_up()
+            _freeze()
+
     def keep(self, name: str, requests: socket.socket) -> None:
         """Remember a child that is kept; one too many is let go, and ends with its last job."""
         self.let_go(name)
@@ -163,12 +178,12 @@ class Server:
         if requests is not None:
             requests.close()
 
-    def hand_on(self, name: str, fds: list[int]) -> bool:
+    def hand_on(self, name: str, fds: list[int], warm: str) -> bool:
         """Send a request to a child that is kept; whether there is one."""
         if name not in self.kept:
             return False
         try:
-            socket.send_fds(self.kept[name], [b"-"], fds)
+            socket.send_fds(self.kept[name], [f"{warm}-".encode()], fds)
         except OSError:  # it has ended
             self.let_go(name)
             return False

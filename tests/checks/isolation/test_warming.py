@@ -37,5 +37,9 @@ def test_a_warm_server_exports_without_torchs_first_time(server):
     from exportlint.checks.isolation.job import Limits
 
     limits, said = Limits(cpu_seconds=60, wall_seconds=60, memory_bytes=2 << 30), []
-    assert server.run("job_samples:tells_what_an_export_imports", {}, limits, said.append).how == "done"
-    assert said == [{"imported": []}]
+    job = "job_samples:tells_what_an_export_imports"
+    assert server.run(job, {}, limits, said.append, keep="cold").how == "done"
+    assert said.pop() != {"imported": []}
+    assert server.run(job, {}, limits, said.append, warm=True).how == "done"
+    assert server.run(job, {}, limits, said.append, use="cold", warm=True).how == "done"
+    assert said == [{"imported": []}] * 2
