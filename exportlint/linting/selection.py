@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.config import UserError
 from exportlint.rules import catalogue, families
-from exportlint.rules.spelling import nearest
+from exportlint.rules.spelling import nearest, without_commas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,6 +123,15 @@ def _names() -> frozenset[str]:
     return frozenset(rule.name.upper() for rule in catalogue().values())
 
 
+def _means_something(selector: str) -> bool:
+    word = selector.lower()
+    begins = any(_begins(code, selector.upper()) for code in catalogue())
+    return begins or word in families() or word.upper() in {EVERY, *_names()}
+
+
 def _hint(word: str) -> str:
+    parted = without_commas(word, _means_something)
+    if parted:
+        return f"; {parted}"
     near = nearest(word, (EVERY, *families()))
     return f"; did you mean {near!r}?" if near else "; exportlint rules lists them all"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.rules import catalogue
-from exportlint.rules.spelling import nearest
+from exportlint.rules.spelling import nearest, without_commas
 from exportlint.source.suppress import EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from exportlint.rules.base import Rule
     from exportlint.source.suppress import Comment
@@ -43,7 +43,8 @@ def unused(
             continue
         strange = [name for name in comment.spelt if name != EVERY and name.upper() not in known]
         if strange:
-            yield comment, f"no rule is called {' or '.join(map(_with_hint, strange))}", NO_RULE
+            hints = (_with_hint(name, known) for name in strange)
+            yield comment, f"no rule is called {' or '.join(hints)}", NO_RULE
         meant = [known.get(name) for name in sorted(comment.names.difference(map(str.upper, strange)))] if whole else []
         idle = [r for r in meant if _is_predicted(r, preview) and not _silences(comment, r, silenced)]
         if idle:
@@ -52,7 +53,10 @@ def unused(
             yield comment, f"`exportlint check` finds {what} that the comment could silence", ""
 
 
-def _with_hint(name: str) -> str:
+def _with_hint(name: str, known: Container[str]) -> str:
+    parted = without_commas(name, lambda part: part.upper() in known)
+    if parted:
+        return f"`{name}` ({parted})"
     near = nearest(name)
     return f"`{name}` (did you mean `{near}`?)" if near else f"`{name}`"
 

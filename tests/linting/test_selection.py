@@ -48,6 +48,16 @@ def test_families_hold_every_rule_once() -> None:
         ("EXPP", "exportlint rules lists them all"),
         ("EPX101", "did you mean 'EXP101'?"),
         ("EXP1011", "did you mean 'EXP101'?"),
+        ("EXPl0l", "did you mean 'EXP101'?"),
+        ("EXP2OI", "did you mean 'EXP201'?"),
+        ("EXPIO2", "did you mean 'EXP102'?"),
+        ("EXP209", "did you mean 'EXP20"),
+        ("EXP109", "did you mean 'EXP10"),
+        ("EXP59", "exportlint rules lists them all"),
+        ("EXP101:EXP202", "put a comma between EXP101 and EXP202"),
+        ("EXP101;branch-on-tensor", "put a comma between EXP101 and branch-on-tensor"),
+        ("EXP101 devices EXP2", "put a comma between EXP101, devices and EXP2"),
+        ("EXP101:EXP999", "exportlint rules lists them all"),
     ],
 )
 def test_what_means_nothing_gets_a_hint(selector: str, hint: str) -> None:

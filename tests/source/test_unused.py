@@ -83,6 +83,15 @@ def test_a_misspelt_name_is_told_as_it_is_written_with_what_was_meant(tmp_path: 
     )
 
 
+@pytest.mark.parametrize("name", ["EXP101:EXP202", "EXP101;factory-without-device"])
+def test_names_without_a_comma_between_them_are_told_to_get_one(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(forward(f"return x * 2  # exportlint: ignore[{name}]"))
+    (told,) = lint([file], Options())
+    first, last = name.replace(";", ":").split(":")
+    assert told.message == f"no rule is called `{name}` (put a comma between {first} and {last})"
+
+
 @pytest.mark.parametrize(
     ("comment", "meant"),
     [
