@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -73,6 +73,13 @@ def _let_go_of_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _refuse_command(word: str, ctx: click.Context) -> NoReturn:
+    import difflib  # only where a word is misspelt
+
+    near = difflib.get_close_matches(word.lower(), COMMANDS, 1)
+    ctx.fail(f"No such command {word!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used, so that none pays for another."""
 
@@ -95,6 +102,8 @@ class LazyGroup(click.Group):
         two = " ".join(args[:2])
         if two in COMMANDS:
             return two, self.get_command(ctx, two), args[2:]
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            _refuse_command(args[0], ctx)
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
