@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib.util
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from exportlint.source.engine import Options, Prediction
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_ROOTS = ("pyproject.toml", ".git")  # what marks the folder in which a project begins
 
 
 class Predictor:
@@ -26,11 +31,12 @@ class Predictor:
         self._unanalysed: dict[str, tuple[str, ...]] = {}
         self._functions: dict[str, list[range]] = {}
 
-    def predict(self, lines: Mapping[str, frozenset[int]]) -> list[Finding]:
+    def predict(self, lines: Mapping[str, frozenset[int]], source: str = "") -> list[Finding]:
         """The predictions that concern what ran.
 
         Args:
             lines: Lines that ran, by file as findings name it.
+            source: The file or module of the target, whose project is no library, wherever it lies.
 
         Returns:
             Predictions inside functions of which a line ran, and outside of functions; those in other functions as
@@ -39,16 +45,18 @@ class Predictor:
         self._lint(lines)
         found = []
         for file, ran in lines.items():
-            for finding in self._by_file.get(file, ()):
+            library = is_library(Path(file), source)
+            for known in self._by_file.get(file, ()):
+                finding = dataclasses.replace(known, library=library)
                 if self._concerns(finding, file, ran):
                     found.append(finding)
                 elif not finding.library:  # about a part of the file that this case does not run
                     found.append(dataclasses.replace(finding, severity="info"))
         return found
 
-    def notes(self, files: Iterable[str]) -> tuple[str, ...]:
+    def notes(self, files: Iterable[str], source: str = "") -> tuple[str, ...]:
         """What of the project's files among these the linter could not analyse; a mistake in its configuration."""
-        missed = (self._unanalysed.get(file, ()) for file in files if not _is_library(Path(file)))
+        missed = (self._unanalysed.get(file, ()) for file in files if not is_library(Path(file), source))
         return (*self._mistake, *(words for each in missed for words in each))
 
     def _lint(self, files: Iterable[str]) -> None:
@@ -101,15 +109,48 @@ def as_finding(prediction: Prediction) -> Finding:
         end_line=prediction.range.end_line,
         source=place.source or None,
         rewrite=prediction.rewrite,
-        library=_is_library(prediction.path),
         outcomes=prediction.outcomes,
     )
 
 
-def _is_library(path: Path) -> bool:
-    """Whether a file lies outside of the project, which is the working directory without installed packages."""
+def is_library(path: Path, source: str = "") -> bool:
+    """Whether a file is no part of the project.
+
+    The project is the working directory, and that of the target, without installed packages.
+
+    Args:
+        path: The file.
+        source: The file or module of the target; empty where it is not known.
+    """
     real = path.resolve()
-    return not real.is_relative_to(Path.cwd().resolve()) or bool({"site-packages", "dist-packages"} & set(real.parts))
+    if _INSTALLED & set(real.parts):
+        return True
+    return not any(real.is_relative_to(root) for root in (Path.cwd().resolve(), *_project_of(source)))
+
+
+def _project_of(source: str) -> list[Path]:
+    """The folder of a target, and the nearest one around it that says where a project begins."""
+    file = Path(source) if Path(source).is_file() else _file_of_module(source)
+    if file is None:
+        return []
+    folder = file.resolve().parent
+    around = (place for place in (folder, *folder.parents) if any((place / name).exists() for name in _ROOTS))
+    return [folder, *itertools.islice(around, 1)]
+
+
+def _file_of_module(name: str) -> Path | None:
+    """The file of the package, or of the module at the top, in which a module lies; nothing is imported."""
+    top = name.partition(".")[0]
+    if not top.isidentifier():
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if places:
+        return Path(places[0], "__init__.py")
+    return Path(spec.origin) if spec is not None and spec.origin is not None and spec.has_location else None
 
 
 def _functions(file: str) -> list[range]:

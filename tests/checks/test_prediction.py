@@ -45,3 +45,54 @@ def test_a_wrong_configuration_is_told_and_the_linter_runs() -> None:
     (note,) = predictor.notes(["net.py"])
     assert note.startswith("linted without the configuration, which is wrong: ")
     assert "exportlint.toml:1: tensor-typs is not known; did you mean 'tensor-types'?" in note
+
+
+PLAIN = (
+    TYPED.replace("if x:", "if x.sum() > 0:")
+    .replace("from pictures import Image\n", "")
+    .replace("Image", "torch.Tensor")
+)
+
+
+def in_library(file: Path, source: str = "") -> list[bool]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(PLAIN)
+    return [found.library for found in Predictor().predict({str(file): frozenset({6, 7, 8})}, source)]
+
+
+@pytest.mark.parametrize("marker", ["pyproject.toml", ".git"])
+def test_the_project_of_a_target_elsewhere_is_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    near, far = tmp_path / "project" / "cases" / "models.py", tmp_path / "project" / "layers" / "net.py"
+    assert in_library(near) == in_library(far) == [True]
+    (near.parent / marker).touch()
+    for source in (str(near), "../project/cases/models.py"):
+        assert in_library(near, source) == [False]
+        assert in_library(far, source) == [True]
+    (near.parent / marker).rename(tmp_path / "project" / marker)
+    assert in_library(far, "../project/cases/models.py") == [False]
+    assert in_library(tmp_path / "another" / "net.py", str(near)) == [True]
+    assert in_library(tmp_path / "project" / ".venv" / "site-packages" / "lib" / "net.py", str(near)) == [True]
+
+
+def test_the_project_of_a_module_elsewhere_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.syspath_prepend(tmp_path / "path")
+    (tmp_path / "path" / "elsewhere_of_prediction").mkdir(parents=True)
+    (tmp_path / "path" / "elsewhere_of_prediction" / "__init__.py").touch()
+    file = tmp_path / "path" / "elsewhere_of_prediction" / "net.py"
+    assert in_library(file) == in_library(file, "json") == in_library(file, "missing_of_prediction.net") == [True]
+    assert in_library(file, "elsewhere_of_prediction.net") == [False]
+
+
+def test_what_is_installed_is_a_library_although_it_is_a_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    file = tmp_path / "site-packages" / "lib" / "net.py"
+    assert in_library(file, str(file)) == [True]
