@@ -2,14 +2,16 @@
 
 ======================================  =====================================================================
 ``x = ...  # exportlint: ignore[...]``  findings that begin or end on the line
-``# exportlint: ignore[...]`` alone     findings in the statement below
-``# exportlint: disable[...]`` alone    findings from here to ``# exportlint: enable[...]``, or to the block's end
+``# exportlint: ignore[...]`` alone     findings in the first logical line of the statement below
+``# exportlint: disable[...]`` alone    findings from here to ``# exportlint: enable[...]`` of the same rules, to a bare
+                                        ``# exportlint: enable``, or to the block's end
 ``# exportlint: ignore-file[...]``      findings in the file
 ``# noqa: EXP101``, ``# noqa``          findings that begin or end on the line
 ======================================  =====================================================================
 
 Between the brackets stand codes and names of rules; without brackets, all rules are meant. A comment that begins so and
-goes on otherwise silences nothing, and says so (`Comment.fault`).
+goes on otherwise silences nothing, and says so (`Comment.fault`). After ``noqa:`` stand codes; where none follows,
+it silences nothing, and says so where a rule of ours was likely meant.
 """
 
 from __future__ import annotations
@@ -32,13 +34,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["noqa", "ignore", "disable", "enable", "ignore-file"]
 
-_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
+_CODE = r"[A-Z]+[0-9]+\b"
+_NOQA = re.compile(rf"#\s*noqa\b(?:(?P<colon>\s*:\s*)(?P<codes>{_CODE}(?:[,\s]+{_CODE})*)?)?", re.IGNORECASE)
+_WORD = re.compile(r"[,\s]*(?P<word>[\w-]+)")
+_LIKE_CODE = re.compile(r"EXP(?=\w*\d)[\dilo]{3}", re.IGNORECASE)
+_CLOSE_NAME = 0.9  # names of other linters' rules are farther from ours
 _OURS = re.compile(r"#\s*exportlint(?P<colon>[\s:=-]*)(?P<word>[\w-]*)", re.IGNORECASE)
 _NAMES = re.compile(r"\[(?P<names>[^\]\[#]*)\]")
 _NAME = r"(?:EXP\d+|[a-z]+(?:-[a-z]+)+)"
 # What follows is meant to stand in brackets: a code, or nothing but names of rules.
 _BARE = re.compile(rf"[\s:=(]*(?:EXP\d|\[|{_NAME}(?:[,\s]+{_NAME})*[\])\s]*$)", re.IGNORECASE)
 _KINDS = ("ignore", "disable", "enable", "ignore-file")
+_CLOSE_FILE = 0.8  # to silence a whole file is meant by few
 _LONGEST = 60
 _LAYOUT = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
 
@@ -166,10 +173,7 @@ def _comments(tokens: list[tokenize.TokenInfo], last: int) -> Iterator[Comment]:
 
 
 def _read(token: tokenize.TokenInfo) -> Iterator[Comment]:
-    noqa = _NOQA.search(token.string)
-    if noqa is not None:
-        codes = noqa["codes"]
-        yield _comment("noqa", (EVERY,) if codes is None else _split(codes), token, noqa.start(), noqa.end())
+    yield from _read_noqa(token)
     for match in _OURS.finditer(token.string):
         rest = token.string[match.end() :].partition("# exportlint")[0]
         kind = cast("Kind", match["word"]) if match["word"] in _KINDS else None
@@ -184,6 +188,35 @@ def _read(token: tokenize.TokenInfo) -> Iterator[Comment]:
             yield replace(_comment(kind or "ignore", (), token, match.start(), end), fault=fault)
 
 
+def _read_noqa(token: tokenize.TokenInfo) -> Iterator[Comment]:
+    """What a `noqa` silences; where no code follows its colon, words do, which say nothing unless they mean a rule."""
+    for match in _NOQA.finditer(token.string):
+        codes = _split(match["codes"] or "")
+        if codes or match["colon"] is None:
+            yield _comment("noqa", codes or (EVERY,), token, match.start(), match.end())
+        ours = match["colon"] is None or any(code.upper().startswith("EXP") for code in codes)
+        word = None if ours else _WORD.match(token.string, match.end())
+        meant = word and _code_meant(word["word"])
+        if word and meant:
+            written = _shown(token.string[match.start() : word.end()])
+            fault = f"{written} silences no rule of exportlint; did you mean `# noqa: {meant}`?"
+            yield replace(_comment("noqa", (), token, match.start(), word.end()), fault=fault)
+
+
+def _code_meant(word: str) -> str | None:
+    """The code of the rule that a word looks like, by its code or its name."""
+    import difflib
+
+    from exportlint.rules import catalogue
+    from exportlint.rules.spelling import nearest
+
+    if _LIKE_CODE.fullmatch(word):
+        return nearest(word)
+    names = {rule.name: rule.code for rule in catalogue().values()}
+    near = difflib.get_close_matches(word.lower(), names, 1, _CLOSE_NAME) if "-" in word else []
+    return names[near[0]] if near else None
+
+
 def _split(names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, re.split(r"[,\s]+", names))))
 
@@ -195,17 +228,30 @@ def _comment(kind: Kind, spelt: tuple[str, ...], token: tokenize.TokenInfo, star
 
 def _fault(word: str, rest: str, written: str) -> str:
     """What is wrong with a comment, and what was likely meant."""
-    import difflib
-
-    near = difflib.get_close_matches(word.lower(), _KINDS, 1)
-    shown = f"`{written if len(written) <= _LONGEST else written[:_LONGEST] + ' ...'}`"
-    if not near:
+    kind, shown = _kind_meant(word.lower()), _shown(written)
+    if kind is None:
         return f"{shown} silences nothing: {', '.join(_KINDS[:-1])} and {_KINDS[-1]} are what may follow `exportlint:`"
     if re.fullmatch(r"\[[\s,]*\]?\s*", rest):
         return f"{shown} silences nothing: it names no rule; without brackets, all rules are meant"
     names = re.findall(_NAME, rest, re.IGNORECASE) if _NAMES.match(rest) or _BARE.match(rest) else []
-    meant = f"# exportlint: {near[0]}" + (f"[{', '.join(names)}]" if names else "")
+    meant = f"# exportlint: {kind}" + (f"[{', '.join(names)}]" if names else "")
     return f"{shown} silences nothing; did you mean `{meant}`?"
+
+
+def _kind_meant(word: str) -> str | None:
+    """What likely stood for a word that is none of ours, such as those of other linters."""
+    import difflib
+
+    if re.search(r"-next\b|-line\b", word):
+        return "ignore"
+    if re.search(r"-files?$", word):
+        return "ignore-file"
+    near = difflib.get_close_matches(word, _KINDS[3:], 1, _CLOSE_FILE) or difflib.get_close_matches(word, _KINDS[:3], 1)
+    return near[0] if near else None
+
+
+def _shown(written: str) -> str:
+    return f"`{written if len(written) <= _LONGEST else written[:_LONGEST] + ' ...'}`"
 
 
 def _near(code: list[tokenize.TokenInfo], line: int) -> Iterable[tokenize.TokenInfo]:
@@ -227,12 +273,22 @@ def _statements(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[int, int, in
 
 
 def _ended(begun: list[Comment], end: Comment) -> Iterator[Comment]:
-    """The innermost comment that this one ends, up to there."""
-    for i in range(len(begun) - 1, -1, -1):
-        if begun[i].names == end.names and end.line <= begun[i].last:
-            yield replace(begun.pop(i), last=end.line)
-            return
-    yield replace(end, spelt=(), fault="no comment `disable` of the same rules is ended by this `enable`")
+    """The comments that this one ends, up to there: the innermost of the same rules, or all where it names none."""
+    ends_all, codes = EVERY in end.names, _codes(end)
+    on = [c for c in reversed(begun) if end.line <= c.last and (ends_all or _codes(c) == codes)]
+    for comment in on if ends_all else on[:1]:
+        begun.remove(comment)
+        yield replace(comment, last=end.line)
+    if not on:
+        yield replace(end, spelt=(), fault="no comment `disable` of the same rules is ended by this `enable`")
+
+
+def _codes(comment: Comment) -> frozenset[str]:
+    """What it names, by code where a rule has that name."""
+    from exportlint.rules import catalogue
+
+    codes = {rule.name.upper(): rule.code for rule in catalogue().values()}
+    return frozenset(codes.get(name, name) for name in comment.names)
 
 
 def _end_of_block(statements: list[tuple[int, int, int]], begin: Comment, last: int) -> int:

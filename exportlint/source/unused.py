@@ -36,10 +36,11 @@ def unused(
     known = {word: rule for rule in catalogue().values() for word in (rule.code, rule.name.upper())}
     silenced = [(catalogue()[each.code], each.range.line, each.range.end_line) for each in heard]
     for comment in comments:
-        if comment.kind == "noqa" or _is_excused(comment, comments):
+        if _is_excused(comment, comments):
             continue
         if comment.fault:
             yield comment, comment.fault, MALFORMED
+        if comment.fault or comment.kind == "noqa":  # which may be there for other linters
             continue
         strange = [name for name in comment.spelt if name != EVERY and name.upper() not in known]
         if strange:

@@ -84,6 +84,58 @@ def test_a_block_that_nothing_ends_is_the_rest_of_the_file(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize(
+    ("begins", "end", "ended"),
+    [
+        (["disable[EXP101]"], "enable[branch-on-tensor]", 1),
+        (["disable[Branch-On-Tensor]"], "enable[exp101]", 1),
+        (["disable[EXP101, device-literal]"], "enable[EXP201, branch-on-tensor]", 1),
+        (["disable[EXP999]"], "enable[exp999]", 1),
+        (["disable[EXP101]", "disable[EXP202]", "disable"], "enable", 3),
+        (["disable"], "enable[EXP101]", 0),
+        (["disable[EXP101, EXP202]"], "enable[EXP101]", 0),
+    ],
+)
+def test_what_an_enable_ends(tmp_path: Path, begins: list[str], end: str, ended: int) -> None:
+    above = "".join(f"# exportlint: {each}\n" for each in begins)
+    file = tmp_path / "model.py"
+    file.write_text(f"{above}a = 1\n# exportlint: {end}\nb = 2\n")
+    there = comments(read(file))
+    line = len(begins) + 2
+    assert [c.last == line for c in there if c.kind == "disable"].count(True) == ended
+    assert [bool(c.fault) for c in there if c.kind == "enable"] == [True] * (not ended)
+
+
+def test_a_bare_enable_ends_what_is_still_on_and_no_more(tmp_path: Path) -> None:
+    text = "def f():\n    # exportlint: disable[EXP101]\n    a = 1\nb = 2\n# exportlint: enable\nc = 3\n"
+    file = tmp_path / "model.py"
+    file.write_text(text)
+    disabled, end = comments(read(file))
+    assert (disabled.first, disabled.last, bool(end.fault)) == (2, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("comment", "silenced"),
+    [
+        ("# noqa", {EVERY}),
+        ("# noqa since it is drawn once", {EVERY}),
+        ("# noqa : EXP101", {"EXP101"}),
+        ("# noqa:EXP101,F401", {"EXP101", "F401"}),
+        ("# noqa: EXP101 because it is constant", {"EXP101"}),
+        ("# noqa: EXP101 (branch-on-tensor)", {"EXP101"}),
+        ("# noqa: F401", {"F401"}),
+        ("# noqa: see the ticket", set()),
+        ("# noqa: branch-on-tensr", set()),
+        ("# noqa: branch-on-tensor", set()),
+        ("# noqa:", set()),
+        ("# noqa: E501because", set()),
+        ("# noqa: type: ignore", set()),
+    ],
+)
+def test_what_a_noqa_silences(tmp_path: Path, comment: str, silenced: set[str]) -> None:
+    assert lines(tmp_path, f"a = 1  {comment}\n") == ({1: silenced} if silenced else {})
+
+
 def test_blocks_of_the_same_rule_nest(tmp_path: Path) -> None:
     begin, end = "# exportlint: disable[EXP101]\n", "# exportlint: enable[EXP101]\n"
     text = f"{begin}a = 1\n{begin}b = 2\n{end}c = 3\n"

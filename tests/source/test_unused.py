@@ -103,6 +103,18 @@ def test_names_without_a_comma_between_them_are_told_to_get_one(tmp_path: Path, 
         ("# exportlint: ignore [EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
         ("# exportlint: ingore[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
         ("# exportlint: ignored", "did you mean `# exportlint: ignore`?"),
+        ("# exportlint: ignore-next-line[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore-next[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore-line[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: ignore-block[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: disable-next-line[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
+        ("# exportlint: disable-file[EXP101]", "did you mean `# exportlint: ignore-file[EXP101]`?"),
+        ("# exportlint: skip-file", "did you mean `# exportlint: ignore-file`?"),
+        ("# exportlint: ingore-fiel[EXP101]", "did you mean `# exportlint: ignore-file[EXP101]`?"),
+        ("# exportlint: disabled[EXP101]", "did you mean `# exportlint: disable[EXP101]`?"),
+        ("# noqa: branch-on-tensr", "did you mean `# noqa: EXP101`?"),
+        ("# noqa: branch-on-tensor", "did you mean `# noqa: EXP101`?"),
+        ("# noqa: F401, EXP1O1", "did you mean `# noqa: EXP101`?"),
         ("# exportlint: ignore-files[EXP101]", "did you mean `# exportlint: ignore-file[EXP101]`?"),
         ("# exportlint ignore[EXP101]", "did you mean `# exportlint: ignore[EXP101]`?"),
         ("# Exportlint: ignore  # exportlint", "did you mean `# exportlint: ignore`?"),
@@ -138,6 +150,23 @@ def test_words_may_follow(tmp_path: Path, comment: str) -> None:
 )
 def test_prose_about_exportlint_is_no_comment_of_it(tmp_path: Path, comment: str) -> None:
     assert found(tmp_path, forward(f"return x * 2  {comment}")) == []
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# noqa: see the ticket",
+        "# noqa: F401 unused-import",
+        "# noqa: unused-import",
+        "# noqa: invalid-print-syntax",
+        "# noqa: EXP1",
+        "# noqa: EXPLAIN-1234",
+        "# noqa: expected",
+        "# noqa:",
+    ],
+)
+def test_noqa_of_others_is_not_judged(tmp_path: Path, comment: str) -> None:
+    assert found(tmp_path, forward(f"{BRANCH}  {comment}")) == [("EXP101", "", LINE)]
 
 
 def test_what_bites_in_another_mode_is_silenced_too(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 ## What it does
 Reports comments that silence nothing: `# exportlint: ignore[EXP101]` where `exportlint check` finds nothing of EXP101,
 names between the brackets that no rule has, and what is written as no such comment is (`# exportlint: ignore EXP101`).
-Comments for other linters, and `# noqa`, are not judged.
+Comments for other linters, and `# noqa`, are not judged, unless what follows its colon is the name of a rule or a
+misspelt rule: `# noqa: branch-on-tensr` silences nothing.
 
 ## Why it matters
 A comment that silences nothing tells readers of a hazard that is gone, and hides the next one on its line. A misspelt
