@@ -991,3 +991,102 @@ def test_it_is_told_where_values_part(tmp_path, body, begins, where):
     line = 2 + next(n for n, written in enumerate(text.splitlines(), 1) if "return y *" in written)
     assert f"; they part in M itself, {where} at " in evidence
     assert evidence.endswith(f":{line}")
+
+
+SAME_NAME = """
+class Carries(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    def forward(self, x):
+        self.n += 1  # <-
+        return x * self.n
+
+
+class Sets(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    def forward(self, x):
+        self.n = 5
+        return x * self.n
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Carries(), Sets()
+
+    def forward(self, x):
+        return self.two(self.one(x))
+"""
+OF_ITSELF = "        self.n += 1  # <-\n        return"
+HEAD = "    def forward(self, x):\n        self.n +="
+BY_ANOTHER = {
+    "its own method": (),
+    "whoever has it": (
+        (OF_ITSELF, "        return"),
+        ("return self.two(self.one(x))", "self.one.n += 1  # <-\n        return self.two(self.one(x))"),
+    ),
+    "a decorated method": ((HEAD, f"    @torch.no_grad()\n{HEAD}"),),
+    "a base": (
+        ("class Carries(nn.Module)", "class Base(nn.Module)"),
+        ("class Sets", "class Carries(Base):\n    pass\n\n\nclass Sets"),
+    ),
+    "a property": (
+        (OF_ITSELF, "        self.more\n        return"),
+        ("class Sets", "    @property\n    def more(self):\n        self.n += 1  # <-\n\n\nclass Sets"),
+    ),
+    "a class": (
+        ("        self.n += 1", "        Carries.n += 1"),
+        ("class Carries(nn.Module):", "class Carries(nn.Module):\n    n = 0\n"),
+        ("        super().__init__()\n        self.n = 0", "        super().__init__()"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_ANOTHER)
+def test_of_two_attributes_of_one_name_the_one_that_is_carried_is_blamed(tmp_path, name):
+    text = SAME_NAME
+    for old, new in BY_ANOTHER[name]:
+        assert old in text
+        text = text.replace(old, new, 1)
+    result = in_fork(lambda: check(load(text, tmp_path, "same_name")))
+    assert [(rule, at) for rule, _, _, at, _ in alarms(result)] == [("EXP501", *marked(text))], result
+
+
+def test_of_two_caches_of_one_name_the_one_that_keeps_a_tensor_without_data_is_blamed(tmp_path):
+    kind = KINDS["cache of the model"]
+    text = kind.text.replace("class M", "class Keeps")
+    text += model("self.t = 3\nreturn x * self.t", name="Sets")
+    text += model("return self.two(self.one(x))", "self.one, self.two = Keeps(), Sets()")
+    result = in_fork(lambda: check(load(text, tmp_path, "two_caches")))
+    assert ("EXP503", *marked(text)) in [(rule, at) for rule, _, _, at, _ in alarms(result)], result
+    assert {at for _, _, _, at, _ in alarms(result)} == set(marked(text)), result
+
+
+def test_a_counter_whose_effect_may_come_later_is_told_where_it_is_changed(tmp_path):
+    counting = "self.n += 1{}\nif self.n == 10**9:\n    x = x + 1\nreturn x"
+    text = model(counting.format("  # <-"), "self.n = 0", "Counts")
+    text += model("self.n = 5\nreturn x * self.n", "self.n = 5", "Sets")
+    text += model("return self.two(self.one(x))", "self.one, self.two = Counts(), Sets()")
+    result = in_fork(lambda: check(load(text, tmp_path, "late")))
+    assert [(rule, severity, at) for rule, severity, _, at, _ in result["findings"]] == [
+        ("EXP501", "info", *marked(text))
+    ], result
+
+
+def test_of_two_globals_of_one_name_the_one_that_is_carried_is_blamed(tmp_path):
+    (tmp_path / "sets_a_global.py").write_text("N = 0\ndef put():\n    global N\n    N = 5\n    return N\n")
+    text = "import sets_a_global\n" + model(
+        "global N\nN += 1  # <-\nreturn x * N * sets_a_global.put()", above="N = 0\n"
+    )
+
+    def run():
+        sys.path.insert(0, str(tmp_path))
+        return check(load(text, tmp_path, "two_globals"))
+
+    found = [(rule, file, at) for rule, _, file, at, _ in alarms(in_fork(run))]
+    assert found == [("EXP501", "two_globals.py", *marked(text))]

@@ -125,6 +125,20 @@ def cells_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, content
 
 
+def functions_in(held: Any, depth: int = 0) -> Iterator[FunctionType]:
+    """The functions that a class holds as one of its names: methods, those of properties, what decorators wrap."""
+    inner: list[Any] = []
+    if isinstance(held, FunctionType):
+        yield held
+        inner = [vars(held).get("__wrapped__"), *(content for _, content in cells_of(held))]
+    else:
+        for kind, held_by in _HELD_BY.items():
+            inner += held_by(held) if isinstance(held, kind) else ()
+    for value in inner if depth < MAX_DEPTH else ():
+        if isinstance(value, tuple(_HELD_BY)):
+            yield from functions_in(value, depth + 1)
+
+
 def attributes_of(owner: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object itself, those in slots of its class included; no code of it is run."""
     yield from list(table_of(owner).items())

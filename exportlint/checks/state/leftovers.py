@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import os
 import sys
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,15 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks.state import writes
-from exportlint.checks.state.holders import CONTAINERS, MAX_DEPTH, elements, python_modules, users_classes
+from exportlint.checks.state.holders import (
+    CONTAINERS,
+    MAX_DEPTH,
+    elements,
+    functions_in,
+    python_modules,
+    users_classes,
+    users_module,
+)
 from exportlint.checks.state.python_state import Slot, Snapshot, slots
 from exportlint.parity.compare import is_fake
 from exportlint.places import Place
@@ -29,7 +38,10 @@ if TYPE_CHECKING:
 
     from exportlint.findings import Finding
 
+    Receiver = Callable[[str | None], bool]
+
 RULE = "EXP503"
+Line = tuple[str, int]
 
 
 class Watch:
@@ -102,7 +114,60 @@ def line_of(slot: Slot, executed: list[tuple[str, int]] | None = None) -> Place 
         code = slot.owner.__code__
         scope = writes.scope_of(code.co_filename, code.co_firstlineno, whole=slot.kind == "closure")
         executed = [(file, line) for file, line in executed if file == code.co_filename and line in scope]
-    return writes.line_of(slot.name, executed, _files_of(slot), bare=slot.bare)
+    found = lines_that_write(slot, executed[::-1])
+    return found[0] if found else writes.line_of(slot.name, executed, _files_of(slot), bare=slot.bare)
+
+
+def lines_that_write(slot: Slot, executed: list[tuple[str, int]]) -> list[Place]:
+    """The lines that write the slot and nothing else of its name, as far as can be told, in the order given.
+
+    Args:
+        slot: Any.
+        executed: Lines that ran.
+    """
+    for lines, receiver in _where(slot, [(os.path.realpath(file), line) for file, line in executed]):
+        found = writes.lines_that_write(slot.name, lines, bare=slot.kind == "global", receiver=receiver)
+        if found:
+            return found
+    return []
+
+
+def _where(slot: Slot, ran: list[Line]) -> Iterator[tuple[list[Line], Receiver | None]]:
+    """Where to look for what writes a slot, and through which names, the surest first.
+
+    Objects of other classes may have an attribute of the same name, which their methods write through ``self``.
+    """
+    owner = slot.owner
+    if slot.kind == "global":
+        yield [place for place in ran if place[0] == os.path.realpath(owner.__file__)], None
+        return
+    if slot.kind in ("class attribute", "function attribute"):
+        yield ran, lambda name: name == owner.__name__
+    if isinstance(owner, FunctionType):
+        return
+    own = _lines_of_methods(owner)
+    inside = [place for place in ran if place in own]
+    if slot.shared:
+        yield inside, None
+        return
+    yield inside, _is_self
+    yield inside, None
+    yield [place for place in ran if place not in own], lambda name: not _is_self(name)
+    yield sorted(own, reverse=True), _is_self  # it did not run in the call whose lines are known
+
+
+def _is_self(name: str | None) -> bool:
+    return name == "self"
+
+
+def _lines_of_methods(owner: Any) -> set[Line]:
+    """The lines of the methods of a class, or of an object, and of its bases."""
+    classes = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+    lines: set[Line] = set()
+    for held in [held for cls in classes if users_module(cls.__module__) for held in vars(cls).values()]:
+        for function in functions_in(held):
+            lines.update(writes.lines_of_code(function.__code__))
+    return lines
 
 
 def _files_of(slot: Slot) -> list[str]:

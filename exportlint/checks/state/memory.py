@@ -176,7 +176,10 @@ class Memory:
         ):
             return
         message = f"{slot.words} is changed here in each call; {MANY_CALLS} calls in a row returned the same"
-        for place in writes.lines_that_write(slot.name, self.inquiry.lines, bare=slot.bare)[:MAX_LINES]:
+        lines = leftovers.lines_that_write(slot, self.inquiry.lines) or writes.lines_that_write(
+            slot.name, self.inquiry.lines, bare=slot.bare
+        )
+        for place in lines[:MAX_LINES]:
             self.inquiry.findings.append(blame.finding("EXP501", message, place, outcome=None))
 
     def _is_missed(self, slot: Slot, wanted: Any) -> bool:

@@ -6,12 +6,13 @@ import ast
 import functools
 import os
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING
 
 from exportlint.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeGuard
 
 # Methods that change their object.
@@ -54,12 +55,38 @@ def line_of(
     return None
 
 
-def lines_that_write(name: str, executed: Iterable[tuple[str, int]], *, bare: bool = False) -> list[Place]:
-    """All lines that ran and write an attribute or global of this name; parameters as for `line_of`."""
+def lines_that_write(
+    name: str,
+    executed: Iterable[tuple[str, int]],
+    *,
+    bare: bool = False,
+    receiver: Callable[[str | None], bool] | None = None,
+) -> list[Place]:
+    """All lines that ran and write an attribute or global of this name, in the order given.
+
+    Args:
+        name: As for `line_of`.
+        executed: Lines that ran.
+        bare: As for `line_of`.
+        receiver: Which receivers count, by their last name: ``self`` of ``self.n``, ``child`` of ``self.child.n``,
+            ``None`` where what is written is no attribute of a name. Default: any.
+    """
     ran = dict.fromkeys((os.path.realpath(file), line) for file, line in executed)
-    files = dict.fromkeys(file for file, _ in ran)
-    hits = {(place, line) for file in files for line, write, place in _hits(file, name, bare) if write == "write"}
+    hits = set()
+    for file in dict.fromkeys(file for file, _ in ran):
+        tree = _parsed(file)
+        for node in _body(tree) if tree is not None else ():
+            if _writes(node, name, bare) and (receiver is None or any(map(receiver, _receivers(node, name)))):
+                hits.add((file, node.lineno))
     return [Place(*place) for place in ran if place in hits]
+
+
+def lines_of_code(code: CodeType) -> Iterator[tuple[str, int]]:
+    """The lines of a function and of those inside it, with their file."""
+    yield from ((os.path.realpath(code.co_filename), line) for _, _, line in code.co_lines() if line)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from lines_of_code(inner)
 
 
 def scope_of(file: str, line: int, *, whole: bool) -> range:
@@ -137,6 +164,38 @@ def _writes(node: ast.AST, name: str, bare: bool) -> TypeGuard[ast.stmt | ast.ex
     return isinstance(node, ast.NamedExpr) and _is(node.target, name, bare)
 
 
+def _receivers(node: ast.stmt | ast.expr, name: str) -> list[str | None]:
+    """What has the attribute that a node writes, by its last name."""
+    if isinstance(node, ast.stmt):
+        written = [target for target in _targets(node) if _is(target, name, bare=True)]
+    elif isinstance(node, ast.Call):
+        return [_last_name(_receiver_of_call(node, name))]
+    else:
+        return [None]
+    return [_last_name(_owner(target)) for target in written]
+
+
+def _receiver_of_call(node: ast.Call, name: str) -> ast.expr | None:
+    function = node.func
+    if _called(node) in _SETTING and any(isinstance(a, ast.Constant) and a.value == name for a in node.args):
+        by_name = isinstance(
+            node.args[0], ast.Constant
+        )  # register_buffer("n", x) of an object, not setattr(it, "n", x)
+        return function.value if by_name and isinstance(function, ast.Attribute) else node.args[0]
+    return _owner(function.value if isinstance(function, ast.Attribute) else node.args[0])
+
+
+def _owner(node: ast.expr) -> ast.expr | None:
+    """The object of an attribute, or of an element of one."""
+    while isinstance(node, (ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.value if isinstance(node, ast.Attribute) else None
+
+
+def _last_name(node: ast.expr | None) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+
+
 @functools.lru_cache(maxsize=64)
 def _parsed(file: str) -> ast.Module | None:
     try:
@@ -183,10 +242,14 @@ def _is(node: ast.AST, name: str, bare: bool) -> bool:
 
 
 def _call_writes(node: ast.Call, name: str, bare: bool) -> bool:
-    function = node.func
-    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    function, called = node.func, _called(node)
     if called in _SETTING and any(isinstance(a, ast.Constant) and a.value == name for a in node.args):
         return True
     if called == "next" and node.args and _is(node.args[0], name, bare):
         return True
     return isinstance(function, ast.Attribute) and called in _CHANGING and _is(function.value, name, bare)
+
+
+def _called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return _last_name(node.func) or ""
