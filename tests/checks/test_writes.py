@@ -164,3 +164,42 @@ def test_all_lines_that_ran_and_write_a_name(counting):
     assert [place.line for place in writes.lines_that_write("log", counting)] == [12]
     assert [place.line for place in writes.lines_that_write("SEEN", counting, bare=True)] == [13]
     assert writes.lines_that_write("log", counting[:2]) == []
+
+
+RECEIVERS = """
+class M:
+    def forward(self, x):
+        self.n = 1
+        self.child.n += 1
+        x.n, self.other = 2, 3
+        self.n[0] = self.child.n
+        setattr(self, "n", x)
+        self.child.register_buffer("n", x)
+        object.__setattr__(x, "n", 1)
+        self.child.n.append(x)
+        make().n = 3
+        next(self.n)
+        n = 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("receiver", "lines"), [("self", [4, 7, 8, 13]), ("child", [5, 9, 11]), ("x", [6, 10]), (None, [12])]
+)
+def test_what_has_the_attribute_that_a_line_writes(tmp_path, receiver, lines):
+    path = tmp_path / "receivers.py"
+    path.write_text(RECEIVERS)
+    executed = [(str(path), line) for line in range(1, 15)]
+    found = writes.lines_that_write("n", executed, receiver=lambda name: name == receiver)
+    assert [place.line for place in found] == lines
+
+
+def test_the_lines_of_code_are_those_of_functions_inside_it_too(tmp_path):
+    path = tmp_path / "nested.py"
+    path.write_text(
+        "def f(x):\n    def g():\n        return x\n\n    return [y for y in g()]\n\n\ndef h():\n    pass\n"
+    )
+    space: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    found = {line for file, line in writes.lines_of_code(space["f"].__code__) if file == str(path)}
+    assert found - {1} == {2, 3, 5}
