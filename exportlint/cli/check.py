@@ -196,7 +196,8 @@ def _linted(
 
     if data is not None and sought.files:
         return check_text(sought.files[0], data, settings), Excerpts.of_text(sought.files[0], data)
-    _warn_of_empty(paths, sought)
+    for path in sought.empty:
+        click.echo(f"no Python files in {path}", err=True)
     effort = effort_of(given, settings)
     checked = check_files(sought.files, settings, effort, paths)
     if effort.seconds is not None:
@@ -235,13 +236,6 @@ def _tell_what_is_not_looked_for(settings: Resolver, files: tuple[Path, ...]) ->
             and not any(settings.of_file(file).preview for file in files)
         ):
             click.echo(f"{selector} is not stable yet and off; --preview turns it on", err=True)
-
-
-def _warn_of_empty(paths: Iterable[Path], sought: Discovered) -> None:
-    files = [*sought.files, *(file for refused in sought.refused.values() for file in refused), *sought.unlisted]
-    for path in paths:
-        if path.is_dir() and not any(file.is_relative_to(path) for file in files):
-            click.echo(f"no Python files in {path}", err=True)
 
 
 def _on_new_lines(found: list[Prediction], revision: str | None) -> set[int]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from exportlint.config import ConfigError
-from exportlint.linting.settings import EXCLUDED, compiled
+from exportlint.linting.settings import EXCLUDED, as_in_git, compiled
 from exportlint.source.discover import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     from exportlint.linting.settings import Resolver, Settings
 
 _NAMES = frozenset(EXCLUDED)
+Patterns: TypeAlias = "tuple[GitIgnoreSpecPattern, ...]"
 
 
 def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
@@ -45,11 +46,13 @@ class Discovered:
         files: Those to lint, each once, in the order of their paths.
         refused: Those whose configuration means nothing, by what is wrong with it.
         unlisted: Folders of which nobody may see what they hold, and why.
+        empty: Folders that were named, and that hold nothing to lint.
     """
 
     files: tuple[Path, ...]
     refused: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     unlisted: Mapping[Path, str] = field(default_factory=dict)
+    empty: tuple[Path, ...] = ()
 
 
 def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
@@ -60,6 +63,15 @@ def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
     """
     wrong: dict[Path, str] = {}
     unlisted: dict[Path, str] = {}
+    empty: list[Path] = []
+
+    def below(folder: Path) -> Iterable[Path]:
+        walk = _Walk(folder, resolver, wrong)
+        files = tuple(walk.files())
+        if not files and not walk.unlisted:
+            empty.append(folder)
+        unlisted.update(walk.unlisted)
+        return files
 
     def named(file: Path) -> Iterator[Path]:
         try:
@@ -69,12 +81,12 @@ def discovered(paths: Iterable[Path], resolver: Resolver) -> Discovered:
             wrong[file] = str(error)
             yield file
 
-    found = gathered(paths, lambda folder: _Walk(folder, resolver, wrong, unlisted).files(), named)
+    found = gathered(paths, below, named)
     refused: dict[str, tuple[Path, ...]] = {}
     for file in found:
         if file in wrong:
             refused[wrong[file]] = (*refused.get(wrong[file], ()), file)
-    return Discovered(tuple(file for file in found if file not in wrong), refused, unlisted)
+    return Discovered(tuple(file for file in found if file not in wrong), refused, unlisted, tuple(empty))
 
 
 def is_forced_out(path: Path, resolver: Resolver) -> bool:
@@ -109,17 +121,17 @@ class _Folder:
     path: Path
     wrong: str
     usual: bool
-    excluding: tuple[tuple[str, GitIgnoreSpec], ...]
-    ignoring: tuple[tuple[str, GitIgnoreSpec], ...]
+    excluding: tuple[tuple[str, Patterns], ...]
+    ignoring: tuple[tuple[str, Patterns], ...]
 
     def passes_over(self, name: str, *, folder: bool) -> bool:
         """Whether a file or folder in it is left out."""
         if folder and ((self.usual and (name in _NAMES or name.startswith("."))) or name == ".git"):
             return True
         tail = name + "/" if folder else name
-        if any(spec.match_file(prefix + tail) for prefix, spec in self.excluding):
+        if any(_said(patterns, prefix + tail) for prefix, patterns in self.excluding):
             return True
-        said = (spec.check_file(prefix + tail).include for prefix, spec in self.ignoring)
+        said = (_said(patterns, prefix + tail) for prefix, patterns in self.ignoring)
         return bool(next((word for word in said if word is not None), False))
 
 
@@ -138,8 +150,8 @@ class _Walk:
     resolver: Resolver
     wrong: dict[Path, str] = field(default_factory=dict)
     unlisted: dict[Path, str] = field(default_factory=dict)
-    _specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec | None] = field(default_factory=dict)
-    _ignores: dict[Path, GitIgnoreSpec | None] = field(default_factory=dict)
+    _compiled: dict[tuple[Path, tuple[str, ...]], Patterns] = field(default_factory=dict)
+    _ignores: dict[Path, Patterns] = field(default_factory=dict)
     _repositories: dict[Path, Path | None] = field(default_factory=dict)
 
     def files(self) -> Iterator[Path]:
@@ -161,14 +173,15 @@ class _Walk:
         """What decides about the entries of a folder."""
         settings, wrong = self._settings(path)
         absolute = _absolute(path)
-        specs = [(root, self._spec(root, patterns)) for root, patterns in settings.patterns]
-        excluding = tuple((_prefix(absolute, p), s) for p, s in specs if s is not None and absolute.is_relative_to(p))
+        excluding = tuple(
+            (_prefix(absolute, root), self._patterns(root, patterns))
+            for root, patterns in settings.patterns
+            if absolute.is_relative_to(root)
+        )
         root = self._repository(absolute) if settings.respect_gitignore else None
-        ignoring: list[tuple[str, GitIgnoreSpec]] = []
+        ignoring: list[tuple[str, Patterns]] = []
         for place in (absolute, *absolute.parents) if root is not None else ():
-            ignore = self._ignore(place, place == root)
-            if ignore is not None:
-                ignoring.append((_prefix(absolute, place), ignore))
+            ignoring.append((_prefix(absolute, place), self._ignore(place, place == root)))
             if place == root:
                 break
         return _Folder(absolute, wrong, settings.exclude == EXCLUDED, excluding, tuple(ignoring))
@@ -180,10 +193,10 @@ class _Walk:
         except ConfigError as error:
             return self.resolver.of_none(), str(error)
 
-    def _spec(self, root: Path, patterns: tuple[str, ...]) -> GitIgnoreSpec | None:
-        if (root, patterns) not in self._specs:
-            self._specs[root, patterns] = _spec_of(patterns, root, self.top)
-        return self._specs[root, patterns]
+    def _patterns(self, root: Path, texts: tuple[str, ...]) -> Patterns:
+        if (root, texts) not in self._compiled:
+            self._compiled[root, texts] = _patterns_of((as_in_git(text, root) for text in texts), root, self.top)
+        return self._compiled[root, texts]
 
     def _repository(self, folder: Path) -> Path | None:
         if folder not in self._repositories:
@@ -192,10 +205,10 @@ class _Walk:
             self._repositories[folder] = folder if inner else above
         return self._repositories[folder]
 
-    def _ignore(self, folder: Path, is_root: bool) -> GitIgnoreSpec | None:
+    def _ignore(self, folder: Path, is_root: bool) -> Patterns:
         if folder not in self._ignores:
             own = _lines(folder / ".git" / "info" / "exclude") if is_root else []
-            self._ignores[folder] = _spec_of([*own, *_lines(folder / ".gitignore")], folder, self.top)
+            self._ignores[folder] = _patterns_of([*own, *_lines(folder / ".gitignore")], folder, self.top)
         return self._ignores[folder]
 
 
@@ -206,19 +219,38 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def _spec_of(patterns: Iterable[str], root: Path, top: Path) -> GitIgnoreSpec | None:
-    """The patterns, less those that fit the named folder itself; ``None`` where none is left."""
-    found = [pattern for text in patterns for pattern in compiled(text)]  # no others, as with git
-    if not found:
-        return None
-    from pathspec import GitIgnoreSpec
-
-    spec = GitIgnoreSpec(found)
+def _patterns_of(texts: Iterable[str], root: Path, top: Path) -> Patterns:
+    """The patterns, less those that leave out the named folder itself."""
+    found = tuple(pattern for text in texts for pattern in compiled(text))  # no others, as with git
     absolute = _absolute(top)
-    if absolute != root and absolute.is_relative_to(root):
-        name = _prefix(absolute, root)
-        spec = GitIgnoreSpec([p for p in spec.patterns if not (p.include and GitIgnoreSpec([p]).match_file(name))])
-    return spec
+    if absolute == root or not absolute.is_relative_to(root):
+        return found
+    steps = [_prefix(step, root) for step in (absolute, *absolute.parents) if root in step.parents]
+    if not any(_said(found, step, held=True) for step in steps):
+        return found
+    return tuple(p for p in found if not (p.include and any(_fits(p, step, held=True) for step in steps)))
+
+
+def _said(patterns: Patterns, path: str, *, held: bool = False) -> bool | None:
+    """Whether an entry is left out: the last pattern that fits it decides, as with git; ``None`` where none does."""
+    return next((pattern.include for pattern in reversed(patterns) if _fits(pattern, path, held=held)), None)
+
+
+def _fits(pattern: GitIgnoreSpecPattern, path: str, *, held: bool = False) -> bool:
+    """Whether a pattern fits an entry itself, and not only a folder above it, which was asked about before.
+
+    Args:
+        pattern: The pattern.
+        path: The entry; a folder ends with a slash.
+        held: Whether a pattern of all that a folder holds (``a/**``) fits the folder as well.
+    """
+    regex = pattern.regex
+    if regex is None or not regex.search(path):
+        return False
+    if "ps_d" in regex.groupindex:  # pathspec's mark of the slash at which a folder fits
+        ends = [found.end("ps_d") for found in regex.finditer(path)]
+        return -1 in ends or len(path) in ends
+    return held or not (regex.pattern.endswith("/") and regex.fullmatch(path))
 
 
 def _prefix(folder: Path, root: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.config import Table, UserError
 from exportlint.linting.discovery import Discovered, discover
 from exportlint.linting.selection import Layer, known
-from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, field_of, key_of
+from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, as_in_git, field_of, key_of
 from exportlint.source.engine import UNSETTLED, Linted, Options, Unanalysed, examine_files, examine_text
 from exportlint.source.units import NOT_READ
 
@@ -237,6 +237,7 @@ def _fits(path: Path, pattern: str, root: Path) -> bool:
     """Whether a pattern of ``per-file-ignores`` is about a file; one that begins with ``!`` is about all others."""
     from pathspec import GitIgnoreSpec
 
-    absolute = path.absolute()
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100  links stay as they are
     relative = absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.as_posix()
-    return GitIgnoreSpec.from_lines([pattern.removeprefix("!")]).match_file(relative) != pattern.startswith("!")
+    text = as_in_git(pattern.removeprefix("!"), root)
+    return GitIgnoreSpec.from_lines([text]).match_file(relative) != pattern.startswith("!")

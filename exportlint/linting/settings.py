@@ -230,9 +230,25 @@ def _strings(table: Table, key: str) -> tuple[str, ...]:
 def _patterns(table: Table, key: str) -> tuple[str, ...]:
     found = _strings(table, key)
     for each in found:
-        if each.startswith("!") or not compiled(each):
+        if each.startswith("!") or not _is_pattern(each):
             raise table.error(key, f"is wrong: {each!r} is no pattern of what to leave out", each)
     return found
+
+
+def _is_pattern(text: str) -> bool:
+    return ".." not in text.split("/") and bool(compiled(as_in_git(text, Path.cwd())))
+
+
+def as_in_git(text: str, root: Path) -> str:
+    """A pattern as ``.gitignore`` has it, where it is written as a path: ``./a``, or an absolute one below the root."""
+    for folder in {root.as_posix(), os.path.realpath(root)} - {"/"}:
+        if f"{text}/".startswith(f"{folder}/"):
+            text = "." + text[len(folder) :]
+            break
+    parts = text.split("/")
+    if "." not in parts:
+        return text
+    return "/" + "/".join(part for part in parts if part != ".").lstrip("/") if {*parts} - {"", "."} else "/**"
 
 
 def compiled(text: str) -> list[GitIgnoreSpecPattern]:
@@ -240,7 +256,9 @@ def compiled(text: str) -> list[GitIgnoreSpecPattern]:
     from pathspec import GitIgnoreSpec
 
     try:
-        return [pattern for pattern in GitIgnoreSpec.from_lines([text]).patterns if pattern.include is not None]
+        # pathspec takes `a/**/` for `a/`; to git it means the folders in it
+        lines = [re.sub(r"/\*\*/\s*$", "/**/*/", text)]
+        return [pattern for pattern in GitIgnoreSpec.from_lines(lines).patterns if pattern.include is not None]
     except (ValueError, re.error):
         return []
 
@@ -299,7 +317,7 @@ def _release(table: Table, key: str) -> tuple[int, int]:
 def _per_file(table: Table, key: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     inner = table.table(key)
     for pattern in inner.values:
-        if not compiled(pattern.removeprefix("!")):
+        if not _is_pattern(pattern.removeprefix("!")):
             raise inner.error(pattern, "is no pattern of files")
     return tuple((pattern, _selectors(inner, pattern)) for pattern in inner.values)
 

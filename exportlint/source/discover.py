@@ -38,6 +38,8 @@ def gathered(
 ) -> tuple[Path, ...]:
     """The files that folders hold and that files stand for, each once, in the order of their paths.
 
+    Of several paths to one file, the one with the fewest links counts.
+
     Args:
         paths: Files and folders.
         below: The files of a folder.
@@ -51,8 +53,16 @@ def gathered(
         if not path.is_dir() and not path.is_file():
             raise MissingPathError(path)
         for file in below(path) if path.is_dir() else named(path):
-            found.setdefault(os.path.realpath(file), file)
+            real = os.path.realpath(file)
+            if real not in found or _links(file) < _links(found[real]):
+                found[real] = file
     return tuple(found[key] for key in sorted(found))
+
+
+def _links(file: Path) -> int:
+    """How many links a path leads through; the settings of a file are those of the folder that holds it."""
+    whole = Path(os.path.abspath(file))  # noqa: PTH100  links stay as they are
+    return sum(part.is_symlink() for part in (whole, *whole.parents))
 
 
 def _below(folder: Path) -> Iterator[Path]:

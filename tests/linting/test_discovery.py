@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exportlint.linting.discovery import discover
+from exportlint.linting.discovery import discover, discovered
 from exportlint.linting.linter import resolver_of
 from exportlint.source.discover import MissingPathError
 
@@ -141,3 +141,82 @@ def test_patterns_of_git_that_mean_nothing_fit_nothing(tree: Path) -> None:
     (tree / ".git").mkdir()
     (tree / ".gitignore").write_text("[z-a]\n\\\n[a\n/a.py\n")
     assert found(tree) == [name for name in ALL if name != "a.py"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("*\n!*/\n!b.py\n", ["pkg/b.py"]),
+        ("*\n!/pkg/\n!/pkg/*.py\n", ["pkg/b.py", "pkg/gen_pb2.py"]),
+        ("*.py\n!/pkg/\n!/a.py\n", ["a.py"]),
+        ("/*\n!/vendor\n", ["vendor/d.py", "vendor/deep/e.py"]),
+        ("!*/\n!b.py\n*\n", []),
+        ("vendor/**/\n/pkg\n", ["a.py", "vendor/d.py"]),
+        ("*\n!*/\n!c.py\n!e.py\n", ["pkg/sub/c.py", "vendor/deep/e.py"]),
+        ("/pkg/**\n!/pkg/sub/\n!/pkg/sub/c.py\n/vendor\n", ["a.py", "pkg/sub/c.py"]),
+    ],
+)
+def test_the_last_pattern_that_fits_an_entry_decides_as_with_git(tree: Path, lines: str, left: list[str]) -> None:
+    import subprocess
+
+    subprocess.run(["git", "init", "-q", "."], cwd=tree, check=True)
+    (tree / ".gitignore").write_text(lines)
+    said = ["git", "ls-files", "--others", "--exclude-standard", "pkg/*.py", "vendor/*.py", "a.py"]
+    told = subprocess.run(said, cwd=tree, check=True, capture_output=True, text=True).stdout.split()
+    assert found(tree) == sorted(told) == left
+
+
+def test_below_a_named_folder_that_git_does_not_ignore_its_patterns_hold(tree: Path) -> None:
+    (tree / ".git").mkdir()
+    (tree / ".gitignore").write_text("*\n!*/\n!b.py\n")
+    assert found(tree, "pkg") == ["pkg/b.py"]
+    (tree / ".gitignore").write_text("*\n!b.py\n")
+    assert found(tree, "pkg") == ["pkg/b.py", "pkg/gen_pb2.py", "pkg/sub/c.py"]
+    (tree / ".gitignore").write_text("pkg/**\n")
+    assert found(tree, "pkg") == ["pkg/b.py", "pkg/gen_pb2.py", "pkg/sub/c.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "gone"),
+    [
+        ("./a.py", {"a.py"}),
+        ("./pkg", {"pkg/b.py", "pkg/gen_pb2.py", "pkg/sub/c.py"}),
+        ("./sub/", set()),
+        ("pkg/./sub", {"pkg/sub/c.py"}),
+        ("{root}/pkg/sub/", {"pkg/sub/c.py"}),
+        ("{root}/*.py", {"a.py"}),
+        ("{link}/a.py", {"a.py"}),
+        (".", set(ALL)),
+        ("{root}", set(ALL)),
+    ],
+)
+@pytest.mark.parametrize("by_option", [False, True])
+def test_patterns_that_are_paths(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, gone: set[str], by_option: bool
+) -> None:
+    link = tree.parent / f"{tree.name}-link"
+    link.symlink_to(tree, target_is_directory=True)
+    base = link if "link" in pattern else tree
+    text = pattern.format(root=tree, link=link)
+    monkeypatch.chdir(tree)
+    if not by_option:
+        (tree / "exportlint.toml").write_text(f"extend-exclude = ['{text}']\n")
+    files = discover([base], resolver_of(**({"extend_exclude": [text]} if by_option else {})))
+    if "link" in pattern and by_option:
+        gone = set()  # the working directory is not reached by the link
+    assert [file.relative_to(base).as_posix() for file in files] == [file for file in ALL if file not in gone]
+
+
+def test_of_a_file_and_links_to_it_the_file_is_linted(tree: Path) -> None:
+    (tree / "also.py").symlink_to("vendor/deep/e.py")
+    (tree / "vendor" / "zlast.py").symlink_to("../a.py")
+    assert found(tree) == ALL
+    assert found(tree, "also.py", "vendor") == ["vendor/zlast.py", "vendor/d.py", "vendor/deep/e.py"]
+    assert found(tree, "also.py") == ["also.py"]
+    (tree / "q").symlink_to("vendor", target_is_directory=True)
+    sought = discovered([tree / "q", tree / "vendor"], resolver_of())
+    assert [file.name for file in sought.files] == ["zlast.py", "d.py", "e.py"]
+    assert {file.parent for file in sought.files} == {tree / "vendor", tree / "vendor" / "deep"}
+    assert sought.empty == ()
+    (tree / "none").mkdir()
+    assert discovered([tree / "none", tree / "pkg"], resolver_of()).empty == (tree / "none",)

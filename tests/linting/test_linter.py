@@ -52,6 +52,20 @@ def test_rules_are_off_by_file(tree: Path, pattern: str, left: list[str]) -> Non
     assert [file for file, _ in found(tree)] == left
 
 
+@pytest.mark.parametrize("pattern", ["./old/*", "{root}/old/", "old/./branch.py"])
+def test_rules_are_off_by_patterns_that_are_paths(tree: Path, pattern: str) -> None:
+    text = pattern.format(root=tree)
+    (tree / "exportlint.toml").write_text(f'[per-file-ignores]\n"{text}" = ["EXP1"]\n')
+    assert [file for file, _ in found(tree)] == ["branch.py", "device.py"]
+    (tree / "exportlint.toml").write_text(f'[per-file-ignores]\n"!{text}" = ["ALL"]\n')
+    assert [file for file, _ in found(tree)] == ["old/branch.py"]
+
+
+def test_patterns_fit_files_that_are_named_in_a_roundabout_way(tree: Path) -> None:
+    (tree / "exportlint.toml").write_text('[per-file-ignores]\n"old/*" = ["EXP1"]\n')
+    assert exportlint.check_paths([tree / "old" / ".." / "old" / "branch.py"]) == ()
+
+
 def test_each_file_is_judged_by_the_configuration_nearest_to_it(tree: Path) -> None:
     (tree / "exportlint.toml").write_text('modes = ["compile"]\n')
     (tree / "old" / "exportlint.toml").write_text('ignore = ["EXP1"]\n')

@@ -131,6 +131,8 @@ def test_a_named_file_holds_everywhere_and_isolated_reads_none(tmp_path: Path) -
         ("preview = 1", 2, "preview in [tool.exportlint] must be true or false, not 1"),
         ("exclude = ['!a']", 2, "'!a' is no pattern of what to leave out"),
         ("exclude = ['a', '[b']", 2, "'[b' is no pattern of what to leave out"),
+        ("exclude = ['../a']", 2, "'../a' is no pattern of what to leave out"),
+        ("per-file-ignores = { '!a/../b' = ['EXP1'] }", 2, "is no pattern of files"),
         ("extend-exclude = [\n'[z-a]']", 3, "'[z-a]' is no pattern of what to leave out"),
         (
             "per-file-ignores = { '[a' = ['EXP1'] }",
