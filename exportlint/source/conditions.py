@@ -29,6 +29,7 @@ from exportlint.source.values import (
     Union,
     Unknown,
     Value,
+    is_setting,
     join_all,
     options,
 )
@@ -70,19 +71,33 @@ def connected(
 ) -> tuple[State, State]:
     """The states in which ``a and b and c`` (or ``or``) holds and in which it does not."""
     true, false = branch(it, values[0], state, by)
+    configured = is_configured(it, values[0], state)
     for value in values[1:]:
         goes_on, stays = (true, false) if isinstance(operator, ast.And) else (false, true)
         if goes_on.dead:
             break
-        certain = stays.dead
+        certain = stays.dead or configured
         it.optional += not certain
         true, false = branch(it, value, goes_on, by)
         it.optional -= not certain
+        configured = configured and is_configured(it, value, state)
         if isinstance(operator, ast.And):
             false = join_states(stays, false)
         else:
             true = join_states(stays, true)
     return true, false
+
+
+def is_configured(it: Interpreter, node: ast.expr, state: State) -> bool:
+    """Whether a condition asks only for what the constructor was given: it is as an ``if`` around the line would be."""
+    if isinstance(node, ast.UnaryOp):
+        return is_configured(it, node.operand, state)
+    if isinstance(node, ast.BoolOp):
+        return all(is_configured(it, part, state) for part in node.values)
+    if isinstance(node, ast.Compare):
+        return all(is_configured(it, part, state) for part in (node.left, *node.comparators))
+    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Constant))
+    return plain and is_setting(_quiet(it, node, state))
 
 
 def truth(value: Value) -> bool | None:

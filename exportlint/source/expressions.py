@@ -276,9 +276,10 @@ def _boolean(it: Interpreter, node: ast.BoolOp, state: State) -> Value:
     if goes_on.dead:
         state.become(stays)
         return left_value
-    it.optional += not stays.dead
+    certain = stays.dead or all(conditions.is_configured(it, part, goes_on) for part in node.values[:-1])
+    it.optional += not certain
     right = it.expression(node.values[-1], goes_on)
-    it.optional -= not stays.dead
+    it.optional -= not certain
     state.become(_joined(goes_on, stays))
     if stays.dead:
         return right
@@ -289,7 +290,7 @@ def _boolean(it: Interpreter, node: ast.BoolOp, state: State) -> Value:
 def _conditional(it: Interpreter, node: ast.IfExp, state: State) -> Value:
     true, false = conditions.branch(it, node.test, state, "conditional expression")
     values: list[Value] = []
-    undecided = not true.dead and not false.dead
+    undecided = not true.dead and not false.dead and not conditions.is_configured(it, node.test, state)
     it.optional += undecided
     for side, part in ((true, node.body), (false, node.orelse)):
         if not side.dead:
