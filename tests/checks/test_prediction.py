@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exportlint.checks.prediction import Predictor
+from exportlint.checks.runner import Options, Runner
 
 TYPED = """import torch
 from torch import nn
@@ -96,3 +97,21 @@ def test_what_is_installed_is_a_library_although_it_is_a_target(
     monkeypatch.chdir(tmp_path / "here")
     file = tmp_path / "site-packages" / "lib" / "net.py"
     assert in_library(file, str(file)) == [True]
+
+
+def test_a_run_knows_the_project_of_its_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    frozen = "return x + torch.full((int(x.shape[0]), 1), 2.0, device=x.device)"
+    text = (
+        f"import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        {frozen}\n"
+    )
+    text += "\n\ndef build():\n    return Net()\n\n\ndef inputs():\n    return (torch.ones(2, 4),)\n"
+    (tmp_path / "elsewhere" / "frozen.py").write_text(text)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with Runner(Options(checks=("lint",))) as runner:
+        (case,) = runner.list_cases("../elsewhere/frozen.py")
+        (result,) = runner.check_named(case).checks
+    assert [(found.rule, found.line, found.library, found.counts) for found in result.findings] == [
+        ("EXP301", 7, False, True)
+    ]
