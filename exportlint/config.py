@@ -177,7 +177,12 @@ def in_folder(folder: Path) -> Table | None:
         ConfigError: When a file cannot be read, or is no TOML.
     """
     files = (folder / "exportlint.toml", folder / "pyproject.toml")
-    return next((found for file in files if file.is_file() and (found := in_file(file)) is not None), None)
+    for file in files:
+        if file.is_symlink() and not file.exists():  # what it was to say is not known
+            raise ConfigError(f"{file} is a link to a file that does not exist")
+        if file.is_file() and (found := in_file(file)) is not None:
+            return found
+    return None
 
 
 def in_file(file: Path) -> Table | None:

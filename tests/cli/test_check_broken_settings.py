@@ -126,3 +126,12 @@ def test_the_api_raises() -> None:
     with pytest.raises(ConfigError, match="did you mean 'select'"):
         check_paths(["."])
     assert [p.path.name for p in check_paths(["good"])] == ["a.py"]
+
+
+@pytest.mark.parametrize("name", ["exportlint.toml", "pyproject.toml"])
+def test_a_configuration_that_is_a_link_to_nothing_is_told(name: str) -> None:
+    Path("bad/exportlint.toml").unlink()
+    Path("bad", name).symlink_to("gone.toml")
+    result = run("bad/b.py")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {Path('bad', name).absolute()} is a link to a file that does not exist\n"
