@@ -23,7 +23,6 @@ _DIFF = (
     "--no-color",
     "--no-ext-diff",
     "--no-textconv",
-    "--no-relative",
     "--text",
     "--find-renames",
     "--unified=0",
@@ -105,10 +104,11 @@ def _added(root: Path, base: str, asked: frozenset[str], *, is_submodule: bool) 
     known: set[str] = set()
     for entry in _git(root, "ls-files", "--stage", "-z", is_submodule=is_submodule).split("\0")[:-1]:
         about, _, name = entry.partition("\t")
-        inside = frozenset(file for file in asked if Path(file).is_relative_to(root / name))
         if not about.startswith(_SUBMODULE):
             known.add(str(root / name))
-        elif inside and (commit := _submodule_at(root, base, name, is_submodule=is_submodule)):
+            continue
+        inside = frozenset(file for file in asked if Path(file).is_relative_to(root / name))
+        if inside and (commit := _submodule_at(root, base, name, is_submodule=is_submodule)):
             inner = _added(root / name, commit, inside, is_submodule=True)
             changed |= inner.changed
             known |= inner.unchanged
