@@ -100,6 +100,8 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
     """An attribute of an object: bound in this call, by ``__init__``, by a property, or by its class."""
     if base.module and name == "training":
         return Const(False)  # what is exported is the model for inference
+    if name == "__class__":
+        return Class(base.cls)
     initial = it.initial(base, name)
     key = (base.key, name)
     if initial is None and key in state.heap:

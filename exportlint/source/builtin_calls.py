@@ -14,6 +14,7 @@ from exportlint.source.values import (
     SIZE_TEXT,
     UNKNOWN,
     Array,
+    Class,
     Const,
     Dict,
     External,
@@ -324,6 +325,9 @@ def _map(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
         return UNKNOWN
     it.emit(Iterated(it.site(node, state), given.positional[1], "zip"))
     items = tuple(element(it, value) for value in given.positional[1:])
+    if given.positional[0] == NONE and name == "filter":  # which asks the elements themselves
+        it.emit(Asked(it.site(node, state), items[0], "comprehension"))
+        return Sequence(None, items[0], "iterator")
     if given.positional[0] == NONE:
         return UNKNOWN
     results = tuple(apply(it, node, callee, Given(items), state) for callee in options(given.positional[0]))
@@ -343,6 +347,11 @@ def _next(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: S
         return UNKNOWN
     note_change(it, node, value, value.any, "next", state)
     return value.any
+
+
+def _type(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
+    owner = given.get(0)
+    return Class(owner.cls) if isinstance(owner, Instance) and len(given.positional) == 1 else Static()
 
 
 def _static(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
@@ -389,7 +398,7 @@ _BUILTINS: dict[str, Builtin] = {
     "iter": _next,
     "dict": _dict,
     "print": _static,
-    "type": _static,
+    "type": _type,
     "callable": _static,
     "issubclass": _static,
     "hash": _static,

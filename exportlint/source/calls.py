@@ -91,6 +91,16 @@ _READINGS = {
     **dict.fromkeys(("random.normalvariate", "random.betavariate", "random.expovariate"), "random number"),
     **dict.fromkeys(("random.uniform", "random.randint", "random.randrange"), "random range"),
 }
+# Functions that ask for a truth as ``bool`` does, and those that compare as an operator does.
+_TRUTHS = dict.fromkeys(("torch.is_nonzero", "operator.truth"), "builtins.bool")
+_COMPARED: dict[str, type[ast.cmpop]] = {
+    "eq": ast.Eq,
+    "ne": ast.NotEq,
+    "lt": ast.Lt,
+    "le": ast.LtE,
+    "gt": ast.Gt,
+    "ge": ast.GtE,
+}
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 # What numpy surely makes an array: of a list, and of a size.
@@ -237,6 +247,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
     if name in PREDICATES:
         said = PREDICATES[name]
         return Static("bool") if said is None else Const(said)
+    name = _TRUTHS.get(name, name)
     space, _, short = name.rpartition(".")
     if space.startswith(("torch", "functorch")):
         known = saved.made(it, node, name, given, state) or branches.result(it, node, name, given, state)
@@ -246,7 +257,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         return known
     if name in facts().modules:
         return TorchModule(name, _registered(name, _parts(given)))
-    handler = {"builtins": builtin_calls.call, "math": _math}.get(space)
+    handler = {"builtins": builtin_calls.call, "math": _math, "operator": _operator}.get(space)
     if handler is not None:
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
@@ -326,6 +337,15 @@ def _math(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: 
     found = [v for v in given.positional if isinstance(v, (Size, Shape))]
     symbolic = short in ("ceil", "floor", "prod", "trunc")
     return _product(found) if found and symbolic else Static("float")
+
+
+def _operator(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
+    """A function of ``operator`` that compares as an operator does."""
+    from exportlint.source.expressions import compared
+
+    if short not in _COMPARED or len(given.positional) != 2:
+        return UNKNOWN
+    return compared(it, node, _COMPARED[short](), (given.positional[0], given.positional[1]), state)
 
 
 def _product(found: list[Size | Shape]) -> Value:

@@ -30,6 +30,7 @@ NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
 MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
+KEPT = "class K:\n    n = 0\n\n\nC = K()"
 COUNTED = {"above": "C = {'n': 0}"}
 
 FUNCTION = """
@@ -109,6 +110,12 @@ FORMS = (
     form("return sorted([(x.sum(), 2), (x.mean(), 1)], key=lambda p: p[1])[0][0]", FINE),
     form("return x * max(n.tolist())", FINE, parameters="x, n", inputs="torch.ones(2, 4), torch.tensor([3, 1])"),
     form("torch._assert(x.sum() > 0, 'no')\nreturn x * 2", BREAKS, "EXP101"),
+    form("return x * 2 if torch.is_nonzero(x.sum()) else x", BREAKS, "EXP101"),
+    form("if operator.gt(x.sum(), 0):\n    return x * 2\nreturn x", BREAKS, "EXP101", imports="import operator"),
+    form("return x * 2 if operator.truth(x.sum()) else x", BREAKS, "EXP101", imports="import operator"),
+    form("return x * 2 if operator.gt(x.dim(), 1) else x", FINE, imports="import operator"),
+    form("return x + len(list(filter(None, x.sum(1))))", BREAKS, "EXP101"),
+    form("return x + len(list(filter(None, [1, 0])))", FINE),
     form("positive = bool(x.sum() > 0)\nreturn x * 2", ALONE, "EXP101 bool"),
     form("return x * 2 if bool(x.sum() > 0) else x", BREAKS, "EXP101"),
     form(_cases("x.sum()", "0"), BREAKS, "EXP101"),
@@ -245,6 +252,9 @@ FORMS = (
     _called_twice("self.__setattr__('n', self.n + 1)\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
     _called_twice("self.__dict__['n'] += 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
     _called_twice("vars(self)['n'] = self.n + 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("type(C).n += 1\nreturn x * C.n", ("silent",) * 3, "EXP501", above=KEPT),
+    _called_twice("C.__class__.n += 1\nreturn x * type(C).n", SILENT, "EXP501", above=KEPT),
+    _called_twice("type(C).n = 3\nreturn x * type(C).n", FINE, above=KEPT),
     _called_twice("setattr(self, 'n', 3)\nreturn x * self.n", FINE, init="self.n = 0"),
     _called_twice("self.__dict__['n'] = 3\nreturn x * self.n", FINE, init="self.n = 0"),
     _called_twice("if self.first:\n    self.first = False\n    return x * 2\nreturn x", SILENT, "EXP501",

@@ -111,7 +111,9 @@ class Other(nn.Module):
 """
 
 
-@pytest.mark.parametrize("change", ["self.calls += 1", "Net.calls += 1"])
+@pytest.mark.parametrize(
+    "change", ["self.calls += 1", "Net.calls += 1", "type(self).calls += 1", "self.__class__.calls += 1"]
+)
 @pytest.mark.parametrize(
     ("base", "other", "after", "severity"),
     [

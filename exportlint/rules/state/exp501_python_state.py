@@ -77,7 +77,7 @@ def _is_unread(event: Carried) -> bool:
     """Whether each line that names the state does nothing but bind it to what follows from itself and constants."""
     name = re.escape(event.change.name.rpartition(".")[2])
     named = re.compile(rf"\b{name}\b")
-    dotted = rf"(?:\w+\.)*{name}"
+    dotted = rf"(?:type\(\w+\)\.)?(?:\w+\.)*{name}"
     value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
     binds = re.compile(rf"\s*(?:global\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
     lines = list(event.site.source.lines)
