@@ -101,6 +101,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "gt": ast.Gt,
     "ge": ast.GtE,
 }
+_COMPUTED = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs"})
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 # What numpy surely makes an array: of a list, and of a size.
@@ -340,9 +341,14 @@ def _math(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: 
 
 
 def _operator(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
-    """A function of ``operator`` that compares as an operator does."""
+    """A function of ``operator`` that compares or computes as an operator does."""
     from exportlint.source.expressions import compared
 
+    if short in _COMPUTED and any(is_tensor(value) for value in given.positional):
+        return tensors.combine(it, node, given.positional, state)
+    if short == "index" and given.positional:
+        it.emit(Converted(it.site(node, state), given.positional[0], "index"))
+        return Static("int")
     if short not in _COMPARED or len(given.positional) != 2:
         return UNKNOWN
     return compared(it, node, _COMPARED[short](), (given.positional[0], given.positional[1]), state)
@@ -405,6 +411,9 @@ def names_in(node: ast.AST) -> list[str]:
 
 def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, state: State) -> Value:
     receiver = callee.receiver
+    if callee.name == "__index__" and isinstance(receiver, Size):
+        it.emit(Converted(it.site(node, state), receiver, "index"))
+        return Static("int")
     if isinstance(receiver, Tensor):
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, Instance):

@@ -78,6 +78,10 @@ def _requested(values: tuple[Value, ...]) -> bool:
     return any(s.dynamic is True for s in sizes(values))
 
 
+# What needs a size as a number in every mode.
+_NEEDING = {"repeat": "repeats a Python list as often as a dynamic size says", "index": "makes a number of a size"}
+
+
 def _converted(event: Converted) -> Iterator[Match]:
     value = event.value
     if isinstance(value, Tensor) and event.to == "len":
@@ -95,8 +99,8 @@ def _converted(event: Converted) -> Iterator[Match]:
     if event.to in ("format", "%"):
         text = f"formatting `{event.site.text}` needs the size as a number"
         yield Match(event.site, text, "number" if event.to == "format" else "formatted", guess=True)
-    elif event.to == "repeat":
-        yield Match(event.site, f"`{event.site.text}` repeats a Python list as often as a dynamic size says")
+    elif event.to in _NEEDING:
+        yield Match(event.site, f"`{event.site.text}` {_NEEDING[event.to]}", guess=event.to == "index")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
         text = f"`{event.site.text}` makes a number of a size"
         yield Match(event.site, text, "number", guess=True, fix=_fix(event))
