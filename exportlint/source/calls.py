@@ -101,6 +101,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "gt": ast.Gt,
     "ge": ast.GtE,
 }
+_ASSERTIONS = frozenset({"torch._assert", "torch.testing.assert_close"})
 _COMPUTED = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs"})
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
@@ -263,14 +264,14 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
         return _numpy(it, node, short, given, state)
-    if name == "torch._assert" and given.positional:
+    if name in _ASSERTIONS and given.positional:
         _asserted(it, node, given.positional[0], state)
     special = _torch(it, node, name, given, state) if space.startswith("torch") else None
     return tensors.call_function(it, node, name, given, state) if special is None else special
 
 
 def _asserted(it: Interpreter, node: ast.Call, value: Value, state: State) -> None:
-    """``torch._assert`` asks for the truth of a tensor, and fixes the side of a comparison of sizes."""
+    """An assertion of torch asks for the truth of a tensor, and fixes the side of a comparison of sizes."""
     if is_tensor(value):
         it.emit(Asked(it.site(node, state), value, "bool()"))
     elif isinstance(value, Truth) and isinstance(value.of, Size):

@@ -110,6 +110,8 @@ FORMS = (
     form("return sorted([(x.sum(), 2), (x.mean(), 1)], key=lambda p: p[1])[0][0]", FINE),
     form("return x * max(n.tolist())", FINE, parameters="x, n", inputs="torch.ones(2, 4), torch.tensor([3, 1])"),
     form("torch._assert(x.sum() > 0, 'no')\nreturn x * 2", BREAKS, "EXP101"),
+    form("torch.testing.assert_close(x, x)\nreturn x * 2", BREAKS, "EXP101"),
+    form("torch.testing.assert_close(x.dim(), 2)\nreturn x * 2", FINE),
     form("return x * 2 if torch.is_nonzero(x.sum()) else x", BREAKS, "EXP101"),
     form("if operator.gt(x.sum(), 0):\n    return x * 2\nreturn x", BREAKS, "EXP101", imports="import operator"),
     form("return x * 2 if operator.truth(x.sum()) else x", BREAKS, "EXP101", imports="import operator"),
