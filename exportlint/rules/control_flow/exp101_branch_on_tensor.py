@@ -2,7 +2,8 @@
 
 ## What it does
 Reports Python control flow (`if`, `while`, `case`, `assert`, `and`, `or`, `not`, a conditional expression) that asks a
-tensor for its truth value, and what asks for it behind the scenes: `bool()`, `torch._assert`, and Python's own
+tensor for its truth value, and what asks for it behind the scenes: `bool()`, `torch.is_nonzero`, `torch._assert`,
+`torch.testing.assert_close`, and Python's own
 `sorted()`, `any()`, `all()`, `max()` and `min()` of what is in a tensor, or by a `key` that is one.
 
 ## Why it matters
