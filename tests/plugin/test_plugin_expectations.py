@@ -33,6 +33,7 @@ class TestModels(ExportSuite):
 """
 
 
+@pytest.mark.slow
 def test_expectations_that_are_used_by_a_fixture_an_observer_and_a_suite_fail_nothing(tmp_path):
     used = [
         ("test_models.py::test_of_a_fixture", "capture"),

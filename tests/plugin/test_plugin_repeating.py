@@ -25,6 +25,7 @@ def test_observed():
 """
 
 
+@pytest.mark.slow
 def test_commands_of_the_fixture_and_of_observed_classes_fail_in_the_same_way(tmp_path):
     done = run(tmp_path, TESTS, "--export-observe", "--export-checks", "capture", "--export-timeout", "90")
     fixture = done.tests["test_fixture[2]"].lines[-1]
