@@ -41,3 +41,13 @@ def in_fork(function: Callable[..., Any], *args: Any, seconds: int = 60) -> Any:
     answer = json.loads(text)
     assert "error" not in answer, answer["error"]
     return answer["result"]
+
+
+def forked(function: Callable[[], None]) -> Callable[[], None]:
+    """The test's body runs in a fork; its assertions fail the test."""
+
+    def test() -> None:
+        in_fork(function)
+
+    test.__name__ = function.__name__
+    return test

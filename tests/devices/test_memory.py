@@ -4,18 +4,8 @@ import copy
 
 import pytest
 import torch
-from forking import in_fork
+from forking import forked
 from torch import nn
-
-
-def forked(function):
-    """The test's body runs in a fork; its assertions fail the test."""
-
-    def test():
-        in_fork(function)
-
-    test.__name__ = function.__name__
-    return test
 
 
 @forked

@@ -6,18 +6,8 @@ import sys
 
 import pytest
 import torch
-from forking import in_fork
+from forking import forked, in_fork
 from torch import nn
-
-
-def in_fork_on_second(function):
-    """The test's body runs in a fork; its assertions fail the test."""
-
-    def test():
-        in_fork(function)
-
-    test.__name__ = function.__name__
-    return test
 
 
 def on_second(*tensors):
@@ -48,7 +38,7 @@ d.second_device(); assert str(torch.ones(1, device=d.second_device()).device) ==
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@in_fork_on_second
+@forked
 def test_tensors_live_there_and_copies_cross():
     from exportlint.devices import second_device
 
@@ -67,7 +57,7 @@ def test_tensors_live_there_and_copies_cross():
     assert torch.zeros_like(there, device="cpu").device.type == "cpu"
 
 
-@in_fork_on_second
+@forked
 def test_mixed_devices_follow_the_rules_of_cuda():
     from exportlint.devices import DeviceMismatchError, second_device
 
@@ -92,7 +82,7 @@ def test_mixed_devices_follow_the_rules_of_cuda():
         there.numpy()
 
 
-@in_fork_on_second
+@forked
 def test_record_repairs_and_goes_on():
     from exportlint.devices import DeviceMismatchError, policy, second_device
 
@@ -111,7 +101,7 @@ def test_record_repairs_and_goes_on():
         there + torch.ones(3)
 
 
-@in_fork_on_second
+@forked
 def test_views_in_place_and_out():
     from exportlint.devices import second_device
 
@@ -129,7 +119,7 @@ def test_views_in_place_and_out():
     assert out.cpu().flatten().tolist() == [2, 2, 10, 10, 0, 14]
 
 
-@in_fork_on_second
+@forked
 def test_copies_and_text():
     there = on_second(torch.tensor([1.5]))[0]
     for other in (copy.copy(there), copy.deepcopy(there)):
@@ -142,7 +132,7 @@ def test_copies_and_text():
     assert "second:0" in repr(there)
 
 
-@in_fork_on_second
+@forked
 def test_tied_parameters_stay_tied():
     from exportlint.devices import move_module
 
@@ -154,7 +144,7 @@ def test_tied_parameters_stay_tied():
     assert {tensor.device.type for tensor in model.state_dict().values()} == {"second"}
 
 
-@in_fork_on_second
+@forked
 def test_inputs_in_objects_move_and_stay_the_same_object():
     from exportlint.devices import to_second
 
@@ -170,7 +160,7 @@ def test_inputs_in_objects_move_and_stay_the_same_object():
     assert again is batch.ids
 
 
-@in_fork_on_second
+@forked
 def test_recurrent_nets():
     torch.manual_seed(0)
     steps = torch.randn(2, 5, 3)
@@ -190,13 +180,13 @@ class Packed(nn.Module):
         return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
 
 
-@in_fork_on_second
+@forked
 def test_packed_sequences_keep_their_lengths_on_the_cpu():
     torch.manual_seed(0)
     same(Packed().eval(), torch.randn(2, 5, 3), torch.tensor([3, 5]), atol=1e-6)
 
 
-@in_fork_on_second
+@forked
 def test_lengths_and_split_points_that_are_not_on_the_cpu_are_refused():
     """As on CUDA; the kernels ask where they are, and are given the CPU tensors that hold the numbers."""
     from exportlint.devices import DeviceMismatchError, policy
@@ -222,7 +212,7 @@ class Attention(nn.Module):
         return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 
-@in_fork_on_second
+@forked
 def test_attention():
     torch.manual_seed(0)
     same(Attention(), torch.randn(1, 2, 6, 8), atol=1e-6)
@@ -241,7 +231,7 @@ class Mixed(nn.Module):
             return low, self.fc(x)
 
 
-@in_fork_on_second
+@forked
 def test_autocast_casts_as_the_cpu_does():
     torch.manual_seed(0)
     model, x = Mixed(), torch.randn(3, 4)
@@ -254,7 +244,7 @@ class Noisy(nn.Module):
         return nn.functional.dropout(x, 0.5, training=True) + torch.rand(3, device=x.device) + torch.randn_like(x)
 
 
-@in_fork_on_second
+@forked
 def test_random_numbers_are_those_of_the_cpu():
     same(Noisy(), torch.ones(2, 3))
 
@@ -265,7 +255,7 @@ class Loops(nn.Module):
         return torch._higher_order_ops.while_loop(lambda t: t.sum() < 50, lambda t: (t * 2,), (x,))[0]
 
 
-@in_fork_on_second
+@forked
 def test_control_flow_operators():
     import torch._higher_order_ops
 
@@ -275,7 +265,7 @@ def test_control_flow_operators():
         same(Loops(), torch.ones(3))
 
 
-@in_fork_on_second
+@forked
 def test_tensors_grow_in_place():
     from exportlint.devices import second_device
 
@@ -298,7 +288,7 @@ def test_tensors_grow_in_place():
     assert out.tolist() == [8] * 6
 
 
-@in_fork_on_second
+@forked
 def test_a_generator_of_the_cpu_draws_no_numbers_there():
     from exportlint.devices import DeviceMismatchError, policy, second_device
 
@@ -359,12 +349,12 @@ class Pair(nn.Module):
         return self.second(self.first(x).relu()) if self.is_second else x
 
 
-@in_fork_on_second
+@forked
 def test_layers_may_have_the_name_of_the_device():
     same(Pair(), torch.ones(5, 3))
 
 
-@in_fork_on_second
+@forked
 def test_data_is_read_and_replaced():
     from exportlint.devices import second_device, to_second
 
@@ -382,7 +372,7 @@ def test_data_is_read_and_replaced():
         torch.ones(2).data = there
 
 
-@in_fork_on_second
+@forked
 def test_parameters_take_the_numbers_of_a_vector():
     from exportlint.devices import move_module, to_cpu, to_second
 
@@ -392,7 +382,7 @@ def test_parameters_take_the_numbers_of_a_vector():
     assert isinstance(model.weight, nn.Parameter)
 
 
-@in_fork_on_second
+@forked
 def test_tied_parameters_stay_tied_by_to():
     from exportlint.devices import second_device, to_cpu
 
@@ -409,7 +399,7 @@ def test_tied_parameters_stay_tied_by_to():
     assert model[0].weight is not model[2].weight
 
 
-@in_fork_on_second
+@forked
 def test_layers_of_a_transformer_follow_autocast():
     from exportlint.devices import move_module, second_device, to_cpu, to_second
 
