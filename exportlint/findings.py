@@ -94,6 +94,11 @@ class Finding:
         return self.severity != "info" and not self.library and self.verdict != "refuted"
 
     @property
+    def identity(self) -> tuple[str, str, str]:
+        """What the finding is known by in another run, where lines have moved: rule, file, and the text of the line."""
+        return self.rule, self.file or "", (self.source or self.message).strip()
+
+    @property
     def place(self) -> str:
         """``file:line``, as far as they are known."""
         if self.file is None:

@@ -150,13 +150,18 @@ def _module_exists(name: str) -> bool:
 def _python_files(folder: Path) -> list[Path]:
     found = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name in SKIPPED_FOLDERS:
+        if is_passed_over(path):
             continue
-        if path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").is_file():
+        if path.is_dir() and not path.is_symlink():
             found += _python_files(path)
         elif path.suffix == ".py" and path.is_file():
             found.append(path)
     return found
+
+
+def is_passed_over(path: Path) -> bool:
+    """Whether nothing in a folder is the project's own: hidden ones, environments, and what tools make."""
+    return path.name.startswith(".") or path.name in SKIPPED_FOLDERS or (path / "pyvenv.cfg").is_file()
 
 
 def _may_hold_cases(file: Path) -> bool:

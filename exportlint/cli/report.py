@@ -29,15 +29,10 @@ if TYPE_CHECKING:
     from exportlint.report.sharding import Shard
     from exportlint.report.unfinished import Unfinished
 
-CACHE = Path(".exportlint_cache")
-
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option(
-    "--output", "-o", multiple=True, callback=output_option, metavar="FILE",
-    help="Write the report here; the suffix (.json, .md, .html, .sarif, .xml) is the format. May be repeated.",
-)  # fmt: skip
+@output_option()
 @click.option(
     "--checks", callback=names_option(CHECKS, "check"), metavar="NAMES",
     help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
@@ -71,7 +66,7 @@ CACHE = Path(".exportlint_cache")
 @click.option("--resume", is_flag=True, help="Go on with the same run where it was stopped.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier runs found out.")
 @click.option(
-    "--cache-dir", type=GivenPath(), default=CACHE, show_default=True, metavar="FOLDER", help="Where that is kept."
+    "--cache-dir", type=GivenPath(), metavar="FOLDER", help="Where that is kept.  [default: .exportlint_cache]"
 )
 @click.option(
     "--baseline", type=GivenPath(), metavar="FILE", help="An earlier run, in JSON: what got worse since is told."
@@ -152,9 +147,11 @@ def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bo
     from exportlint.checks.runner import Options
     from exportlint.checks.verdicts import Verdicts
     from exportlint.cli import report_session
+    from exportlint.source.cache import FOLDER
 
     errors = Console(stderr=True)
     shard, resume, cache, without = (given.pop(key) for key in ("shard", "resume", "cache_dir", "no_cache"))
+    cache = cache or Path(FOLDER)
     if resume and without:
         raise click.UsageError("--resume needs what --no-cache does not keep")
     if given["isolation"] in ("fork", "none"):

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("report merge")
 @click.argument("files", nargs=-1, required=True, type=GivenPath(), metavar="FILE...")
-@click.option(
-    "--output", "-o", multiple=True, required=True, callback=output_option, metavar="FILE",
-    help="Write the report here; the suffix (.json, .md, .html, .sarif, .xml) is the format. May be repeated.",
-)  # fmt: skip
+@output_option(required=True)
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
 def report_merge(files: tuple[Path, ...], output: tuple[Path, ...], verbose: bool) -> None:
     """Put the JSON FILEs together that `exportlint report --shard` wrote, or runs over different TARGETs.

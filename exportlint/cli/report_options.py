@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from exportlint.findings import Readiness
     from exportlint.report.sharding import Shard
 
+F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SECONDS = 1e7
 
 
@@ -79,14 +80,21 @@ def output_file(name: str, suffixes: Collection[str]) -> Path:
     return path
 
 
-def output_option(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
-    """A click callback for files in which a report is written."""
+def _output(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
     from exportlint.report import FORMATS
 
     try:
         return tuple(output_file(name, FORMATS) for name in value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
+
+
+def output_option(*, required: bool = False) -> Callable[[F], F]:
+    """The option for files in which a report is written."""
+    return click.option(
+        "--output", "-o", multiple=True, required=required, callback=_output, metavar="FILE",
+        help="Write the report here; the suffix (.json, .md, .html, .sarif, .xml) is the format. May be repeated.",
+    )  # fmt: skip
 
 
 def shard_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Shard | None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from exportlint.fixes.files import FixedFile
 
 MOST_FILES = 20_000  # of a working directory that is copied
-SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 ALL: tuple[Applicability, ...] = ("safe", "unsafe")
 
 
@@ -135,9 +134,11 @@ def copy_with(root: Path, copy: Path, contents: dict[Path, bytes]) -> None:
     Raises:
         NoCopyError: When there is too much of it.
     """
+    from exportlint.checks.targets import is_passed_over
+
     count = 0
     for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if not _left_out(Path(folder, name))]
+        names[:] = [name for name in names if not is_passed_over(Path(folder, name))]
         there = copy / Path(folder).relative_to(root)
         there.mkdir(exist_ok=True)
         for name in files:
@@ -153,18 +154,11 @@ def copy_with(root: Path, copy: Path, contents: dict[Path, bytes]) -> None:
                 (there / name).symlink_to(file.absolute())
 
 
-def _left_out(folder: Path) -> bool:
-    return folder.name.startswith(".") or folder.name in SKIPPED or (folder / "pyvenv.cfg").is_file()
-
-
 def _module_path(copy: Path, files: Iterable[Path]) -> list[str]:
     """Where modules are looked for: in the copy before what is installed as it is edited."""
-    roots = []
-    for file in files:
-        root = file.parent
-        while (root / "__init__.py").is_file():
-            root = root.parent
-        roots.append(str(root))
+    from exportlint.source import layout
+
+    roots = [str(layout.top(file.parent, os.path.isfile)) for file in files]
     project = Path.cwd().resolve()
     entries = [Path(entry).resolve() for entry in (*roots, str(project), *sys.path[1:]) if entry]
     inside = [copy / entry.relative_to(project) for entry in entries if entry.is_relative_to(project)]

@@ -174,21 +174,15 @@ def _why_red(check: CheckResult, found: list[Finding]) -> str:
 
 def _new_findings(before: CheckResult | None, check: CheckResult) -> list[Finding]:
     """The findings that count and are more than there were alike before."""
-    known = Counter(_alike(before.findings)) if before is not None and before.expected is None else Counter()
+    old = before.findings if before is not None and before.expected is None else ()
+    known = Counter(finding.identity for finding in old if finding.counts)
     found = []
-    for finding, key in zip(check.findings, _alike(check.findings, all_of_them=True), strict=True):
-        if not finding.counts:
-            continue
-        if known[key]:
-            known[key] -= 1
-        else:
+    for finding in check.findings:
+        if finding.counts and not known[finding.identity]:
             found.append(finding)
+        elif finding.counts:
+            known[finding.identity] -= 1
     return found
-
-
-def _alike(findings: Iterable[Finding], *, all_of_them: bool = False) -> list[tuple[str, str, str]]:
-    """What makes two findings the same: rule, file, and the text of the line; its number may shift."""
-    return [(f.rule, f.file or "", (f.source or f.message).strip()) for f in findings if all_of_them or f.counts]
 
 
 def _surroundings(old: Readiness, new: Readiness) -> Iterator[str]:

@@ -13,7 +13,7 @@ from exportlint.text import clip, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from exportlint.findings import Readiness
+    from exportlint.findings import Finding, Readiness
     from exportlint.report.overview import Entry, Overview
 
 MOST_TEXT = 5000  # characters of one message
@@ -39,7 +39,7 @@ def _result(entry: Entry, marks: Counter[str]) -> dict[str, Any]:
         **of_rule(finding.rule),
         "level": LEVELS[finding.severity if finding.counts else "info"],
         "message": {"text": clip("\n".join(filter(None, told)), MOST_TEXT)},
-        "partialFingerprints": {"primaryLocationLineHash": _mark(entry, marks)},
+        "partialFingerprints": {"primaryLocationLineHash": _mark(finding, marks)},
         "properties": {"seenBy": entry.seen_by, "evidence": [clip(text, MOST_TEXT) for text in entry.evidence]},
     }
     if finding.file is not None:
@@ -57,11 +57,10 @@ def _result(entry: Entry, marks: Counter[str]) -> dict[str, Any]:
     return found
 
 
-def _mark(entry: Entry, marks: Counter[str]) -> str:
-    """What the finding is known by in a later run, where lines have moved: rule, file, text, which of equal ones."""
-    finding = entry.finding
-    parts = (finding.rule, finding.file or "", (finding.source or finding.message).strip())
-    mark = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+def _mark(finding: Finding, marks: Counter[str]) -> str:
+    """What the finding is known by in a later run, and which of equal ones it is."""
+    data = "\0".join(finding.identity).encode("utf-8", "surrogateescape")
+    mark = hashlib.blake2b(data, digest_size=8).hexdigest()
     marks[mark] += 1
     return f"{mark}:{marks[mark]}"
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from exportlint.findings import CaseResult, Environment, Readiness, TargetError
+    from exportlint.findings import CaseResult, Environment, Readiness
 
 T = TypeVar("T")
 # What parts of one run have in common; machines may differ in their platform.
@@ -71,7 +71,7 @@ def merge(runs: Mapping[Path, Readiness]) -> Readiness:
         first,
         environment=_environment([run.environment for run in runs.values()]),
         cases=_in_order(_by_part(runs)),
-        errors=_each_once(error for run in runs.values() for error in run.errors),
+        errors=tuple(dict.fromkeys(error for run in runs.values() for error in run.errors)),
     )
 
 
@@ -133,10 +133,6 @@ def _environment(environments: Sequence[Environment]) -> Environment:
         date=max(e.date for e in environments),
         shard="",
     )
-
-
-def _each_once(errors: Iterable[TargetError]) -> tuple[TargetError, ...]:
-    return tuple(dict.fromkeys(errors))
 
 
 def _shown(value: object) -> str:
