@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from exportlint.findings import Finding, Outcomes, Severity
 
+INSTALLED = frozenset({"site-packages", "dist-packages"})  # folders of installed packages
 # Packages whose frames never own a failure: the framework itself and what it computes with.
 FRAMEWORK = frozenset(
     {"torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "numpy", "hypothesis", "_pytest", "pluggy"}
@@ -116,6 +117,12 @@ def _library_roots() -> tuple[str, ...]:
             if (folder / "__init__.py").is_file():
                 roots.add(str(folder))
     return tuple(os.path.realpath(root) + os.sep for root in roots if root)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_installed(file: str) -> bool:
+    """Whether the file is an installed package's."""
+    return not INSTALLED.isdisjoint(Path(file).parts)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exportlint.places import INSTALLED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType
@@ -140,8 +142,7 @@ def _versioned() -> tuple[str, ...]:
         if origin:
             found.append(str(Path(origin).resolve().parent))
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
-    installed = {"site-packages", "dist-packages"}
-    found += [str(entry) for entry in stdlib.iterdir() if entry.name not in installed] if stdlib.is_dir() else []
+    found += [str(entry) for entry in stdlib.iterdir() if entry.name not in INSTALLED] if stdlib.is_dir() else []
     return tuple(path if Path(path).is_file() or path.endswith("_") else path + os.sep for path in found)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from exportlint.places import Place
 
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 # The lines that asked, in this process and in those that it was forked from.
 asked: dict[Place, None] = {}
 
@@ -45,4 +44,4 @@ def forget() -> None:
 
 
 def _is_own(file: str) -> bool:
-    return places.is_users(file) and not any(folder in os.path.realpath(file) for folder in _INSTALLED)
+    return places.is_users(file) and not places.is_installed(os.path.realpath(file))

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exportlint.findings import Finding
-from exportlint.places import Place, display_path
+from exportlint.places import Place, display_path, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from exportlint.source.engine import Options, Prediction
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _ROOTS = ("pyproject.toml", ".git")  # what marks the folder in which a project begins
 
 
@@ -123,7 +122,7 @@ def is_library(path: Path, source: str = "") -> bool:
         source: The file or module of the target; empty where it is not known.
     """
     real = path.resolve()
-    if _INSTALLED & set(real.parts):
+    if is_installed(str(real)):
         return True
     return not any(real.is_relative_to(root) for root in (Path.cwd().resolve(), *_project_of(source)))
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.checks.context import call
 from exportlint.checks.device.report import blame_origin
-from exportlint.checks.state.holders import is_installed
 from exportlint.patching import patched
-from exportlint.places import display_path
+from exportlint.places import display_path, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

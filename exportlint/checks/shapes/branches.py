@@ -140,7 +140,7 @@ class Branches:
 
     def _on_call(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        if event != "call" or not places.is_users(code.co_filename) or _installed(code.co_filename):
+        if event != "call" or not places.is_users(code.co_filename) or places.is_installed(code.co_filename):
             return None
         jumps, matches = _jumps(code), _matches(code)
         if not jumps and not matches:
@@ -179,12 +179,6 @@ class Branches:
                 if case is not None:
                     self._note(case, number == taken)
         inside += [match for match in matches if match.parts.get(at) == SUBJECT and match not in inside]
-
-
-@functools.lru_cache(maxsize=4096)
-def _installed(file: str) -> bool:
-    """Whether the file is a library's, whose branches are its own business."""
-    return "site-packages" in file or "dist-packages" in file
 
 
 @functools.lru_cache(maxsize=1024)

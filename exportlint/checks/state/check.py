@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from exportlint import blame
+from exportlint import blame, places
 from exportlint.checks import uncaptured
 from exportlint.checks.context import ModelError
 from exportlint.checks.state import value_trace
 from exportlint.checks.state.elsewhere import Elsewhere
-from exportlint.checks.state.holders import is_installed
 from exportlint.checks.state.inquiry import Inquiry
 from exportlint.checks.state.memory import Memory
 from exportlint.checks.state.reads import Reads
@@ -86,7 +85,7 @@ def _judge_switch(inquiry: Inquiry, switch: Switch, base: Any) -> None:
                 inquiry.add("EXP303", switch.words, place, f"{change.words}: {difference}", switch.rewrite)
             return
     for place in lines if switch.told else ():
-        if not is_installed(place.file):
+        if not places.is_installed(place.file):
             inquiry.findings.append(
                 blame.finding("EXP303", switch.quiet.format(what=switch.what), place, outcome="fine")
             )

@@ -8,7 +8,6 @@ import itertools
 import sys
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -221,12 +220,7 @@ def users_module(name: str) -> ModuleType | None:
 
 def is_library(module: ModuleType) -> bool:
     """Whether the module is an installed package's."""
-    return is_installed(module.__file__ or "")
-
-
-def is_installed(file: str) -> bool:
-    """Whether the file is an installed package's."""
-    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
+    return places.is_installed(module.__file__ or "")
 
 
 def _file_of(name: str) -> str:
@@ -235,7 +229,7 @@ def _file_of(name: str) -> str:
 
 def _is_own(file: str) -> bool:
     """Whether the file is the project's."""
-    return bool(file) and places.is_users(file) and not is_installed(file)
+    return bool(file) and places.is_users(file) and not places.is_installed(file)
 
 
 def elements(value: Any) -> list[Any]:

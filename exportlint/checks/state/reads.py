@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from exportlint import blame
+from exportlint import blame, places
 from exportlint.checks.context import seed_everything, unchanged
 from exportlint.checks.state import files, writes
 from exportlint.checks.state.elsewhere import Elsewhere
-from exportlint.checks.state.holders import is_installed
 from exportlint.checks.state.surroundings import OTHER_SEEDS, OTHER_VALUES, SHIFTS, Read, Twin
 from exportlint.checks.wrong_result import told, values_part
 
@@ -154,7 +153,7 @@ class Reads:
         told = {(f.file, f.line) for f in self.inquiry.findings}
         opened = {(read.place, read.path) for read in self.inquiry.of_kind("file")}
         reads = [read for read in self.inquiry.reads if read.kind != "path" or (read.place, read.path) not in opened]
-        quiet = [r for r in reads if r.kind != "seed" and not is_installed(r.place.file)]
+        quiet = [r for r in reads if r.kind != "seed" and not places.is_installed(r.place.file)]
         for read in quiet[: 2 * MAX_LINES]:
             message = f"{_CALLED.get(read.kind, '')}{read.what} is read when the model runs; {_TRIED[read.kind]}"
             found = blame.finding("EXP303", message, read.place, outcome="fine")
