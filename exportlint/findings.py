@@ -25,8 +25,39 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MODES: tuple[Mode, ...] = get_args(Mode)
 RESULTS: tuple[Result, ...] = get_args(Result)
-# The checks, in the order in which they run and are shown.
-CHECKS = ("capture", "reload", "device", "shapes", "twins", "state", "steps", "methods", "training", "lint")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKind:
+    """A check that there is.
+
+    Attributes:
+        name: What it is called.
+        does: What it does, in one line.
+        optional: Whether it runs only where somebody asks for it by name, since it takes long or few need it.
+    """
+
+    name: str
+    does: str
+    optional: bool = False
+
+
+# In the order in which they run and are shown.
+CHECK_KINDS = (
+    CheckKind("capture", "builds the model, calls it and exports it"),
+    CheckKind("reload", "saves the program, then loads and runs it where only torch can be imported"),
+    CheckKind("device", "runs the model and the program on a second device"),
+    CheckKind("shapes", "calls the program with other sizes and contents"),
+    CheckKind("twins", "exports from another example and in another dtype, which must give the same program"),
+    CheckKind("state", "calls the model and the program again, also at other times and with other surroundings"),
+    CheckKind("steps", "draws sequences of the case's steps"),
+    CheckKind("methods", "captures the case's methods together and calls them one after the other"),
+    CheckKind("training", "compares the gradients of the case's loss"),
+    CheckKind("lint", "lays what the linter predicts over what the other checks saw"),
+)
+CHECKS = tuple(kind.name for kind in CHECK_KINDS)
+DEFAULT_CHECKS = tuple(kind.name for kind in CHECK_KINDS if not kind.optional)
+EVERY_CHECK = "all"  # stands for the optional ones, too
 # The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
 DEVICES = ("second", "meta", "fake-cuda", "cuda", "mps", "xpu")
 # In which a case can be checked beside its own.
@@ -34,6 +65,33 @@ VARIANTS = ("bfloat16", "float16", "autocast")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})
 
 SCHEMA_VERSION = 1
+
+
+def select_checks(names: Iterable[str]) -> tuple[str, ...]:
+    """The checks of these names, in the order in which they run; of ``all`` every one.
+
+    Raises:
+        ValueError: When a name is not that of a check, or there is none.
+    """
+    wanted, known = tuple(names), f"known: {', '.join(CHECKS)}; or {EVERY_CHECK}"
+    for name in wanted:
+        if name not in (EVERY_CHECK, *CHECKS):
+            raise ValueError(f"{name!r} is no check; {known}")
+    if not wanted:
+        raise ValueError(f"names no check; {known}")
+    return CHECKS if EVERY_CHECK in wanted else tuple(name for name in CHECKS if name in wanted)
+
+
+def are_chosen(checks: tuple[str, ...]) -> bool:
+    """Whether somebody chose these checks: they are neither those that run by default nor all that there are."""
+    return checks not in (DEFAULT_CHECKS, CHECKS)
+
+
+def listed_checks() -> str:
+    """What an option that takes names of checks says of its values."""
+    optional = ", ".join(kind.name for kind in CHECK_KINDS if kind.optional)
+    return f"Default: {','.join(DEFAULT_CHECKS)}. Beside these, only by name or with {EVERY_CHECK}: {optional}."
+
 
 _SEVERITY: Mapping[Result, Severity | None] = {
     "breaks": "error",

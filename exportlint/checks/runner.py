@@ -31,7 +31,7 @@ from exportlint.checks.prepared import Prepared
 from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
-from exportlint.findings import CHECKS, RED, CaseResult, CheckResult
+from exportlint.findings import CHECKS, DEFAULT_CHECKS, RED, CaseResult, CheckResult, are_chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +68,7 @@ class Options:
         variants: Variants that every case has beside its own.
     """
 
-    checks: tuple[str, ...] = CHECKS
+    checks: tuple[str, ...] = DEFAULT_CHECKS
     examples: int = 20
     devices: tuple[str, ...] = ("second",)
     timeout: float = 300.0
@@ -499,7 +499,7 @@ class Runner:
 
 def _left_out(check: CheckResult, options: Options) -> bool:
     """Whether a check is not shown: the case does not ask for it, and neither does the caller."""
-    asked = options.checks != CHECKS or check.outcome != "not_checked"
+    asked = are_chosen(options.checks) or check.outcome != "not_checked"
     return not asked and (check.reason or "").startswith(results.NOT_ASKED)
 
 

@@ -13,13 +13,15 @@ from exportlint.cli.paths import GivenPath
 from exportlint.cli.report_options import (
     MOST_SECONDS,
     Seconds,
+    checks_option,
     devices_option,
+    list_checks,
     names_option,
     output_option,
     readiness_of,
     shard_option,
 )
-from exportlint.findings import CHECKS, DEVICES, VARIANTS
+from exportlint.findings import DEFAULT_CHECKS, DEVICES, VARIANTS, listed_checks
 from exportlint.text import counted
 
 if TYPE_CHECKING:
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @output_option()
 @click.option(
-    "--checks", callback=names_option(CHECKS, "check"), metavar="NAMES",
-    help=f"Checks to run, separated by commas. Default: {','.join(CHECKS)}.",
+    "--checks", callback=checks_option(DEFAULT_CHECKS), metavar="NAMES",
+    help=f"Checks to run, separated by commas. {listed_checks()}",
 )  # fmt: skip
+@click.option("--list-checks", is_flag=True, is_eager=True, expose_value=False, callback=list_checks,
+              help="Print what each check does, and exit.")  # fmt: skip
 @click.option(
     "--devices", callback=devices_option, metavar="NAMES",
     help=f"Devices for the check device, separated by commas: {', '.join(DEVICES)}, or another type that torch knows. "

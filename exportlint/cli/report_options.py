@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from exportlint.findings import CHECK_KINDS, CHECKS, select_checks
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -18,15 +20,39 @@ F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SECONDS = 1e7
 
 
-def names_option(
-    known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None
-) -> Callable[..., tuple[str, ...]]:
-    """A click callback for a list of names separated by commas; all of them by default."""
+def checks_option(default: tuple[str, ...]) -> Callable[..., tuple[str, ...]]:
+    """A click callback for names of checks separated by commas."""
+
+    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+        try:
+            return default if value is None else select_checks(_names(value))
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+    return parse
+
+
+def list_checks(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    """Print what each check does, and exit."""
+    if not asked:
+        return
+    width = max(map(len, CHECKS)) + 1
+    for kind in CHECK_KINDS:
+        click.echo(f"{kind.name:{width}} {kind.does}{' (only by name)' if kind.optional else ''}")
+    ctx.exit()
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def names_option(known: tuple[str, ...], what: str, default: tuple[str, ...]) -> Callable[..., tuple[str, ...]]:
+    """A click callback for a list of names separated by commas."""
 
     def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
         if value is None:
-            return known if default is None else default
-        names = [name.strip() for name in value.split(",") if name.strip()]
+            return default
+        names = _names(value)
         for name in names:
             if name not in known:
                 raise click.BadParameter(f"{name!r} is no {what}; known: {', '.join(known)}", ctx, param)
@@ -42,9 +68,7 @@ def devices_option(ctx: click.Context, param: click.Parameter, value: str | None
     from exportlint.checks import device_names
 
     try:
-        return device_names.select(
-            [name.strip() for name in ("second" if value is None else value).split(",") if name.strip()]
-        )
+        return device_names.select(_names("second" if value is None else value))
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
 

@@ -10,13 +10,12 @@ import click
 
 from exportlint import zoo
 from exportlint.cli.paths import GivenPath
-from exportlint.cli.report_options import MOST_SECONDS, Seconds, devices_option, names_option, output_file
-from exportlint.findings import CHECKS
+from exportlint.cli.report_options import MOST_SECONDS, Seconds, checks_option, devices_option, output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DEFAULT_CHECKS = ("capture", "device", "twins", "state")
+CHECKS = ("capture", "device", "twins", "state")
 
 
 @click.group()
@@ -44,8 +43,8 @@ def list_names(patterns: tuple[str, ...]) -> None:
     "--output", "-o", required=True, metavar="FILE.jsonl",
     help="One line of JSON a model is added here; models that are there already are skipped.",
 )  # fmt: skip
-@click.option("--checks", callback=names_option(CHECKS, "check", DEFAULT_CHECKS), metavar="NAMES", show_default=True,
-              help=f"Checks, separated by commas. Default: {','.join(DEFAULT_CHECKS)}.")  # fmt: skip
+@click.option("--checks", callback=checks_option(CHECKS), metavar="NAMES", show_default=True,
+              help=f"Checks, separated by commas. Default: {','.join(CHECKS)}.")  # fmt: skip
 @click.option("--devices", callback=devices_option, metavar="NAMES",
               help="Devices for the check device. Default: second.")  # fmt: skip
 @click.option("--timeout", default=120.0, show_default=True, type=Seconds(1, MOST_SECONDS),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.findings import CHECKS
+from exportlint.findings import CHECKS, select_checks
 from pytest_exportlint import options
 from pytest_exportlint.ledger import LEDGER
 from pytest_exportlint.node_ids import plain_id
@@ -153,7 +153,10 @@ def _case(model: Any, args: Any, kwargs: Any, settings: dict[str, Any], *, defau
 
 def _selected(checks: Iterable[str]) -> tuple[str, ...]:
     __tracebackhide__ = True
-    return options.select([checks] if isinstance(checks, str) else checks)
+    try:
+        return select_checks([checks] if isinstance(checks, str) else checks)
+    except ValueError as error:  # raised anew here, so that pytest shows the caller's line
+        raise ValueError(str(error)) from None
 
 
 def _run(runner: Runner, case: ModelCase, checks: tuple[str, ...], item: pytest.Item) -> CaseResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.findings import CHECKS, DEVICES, VARIANTS
+from exportlint.findings import CHECKS, DEFAULT_CHECKS, DEVICES, VARIANTS, are_chosen, listed_checks, select_checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Settings:
         variants: Variants in which each case is checked, beside its own.
     """
 
-    checks: tuple[str, ...] = CHECKS
+    checks: tuple[str, ...] = DEFAULT_CHECKS
     examples: int = 20
     devices: tuple[str, ...] = ("second",)
     timeout: float = 300.0
@@ -72,7 +72,7 @@ class Settings:
 
     def labels_for(self, asked: Iterable[str]) -> tuple[str, ...]:
         """The same for a case that asks for these checks; where checks were chosen, they are all there."""
-        wanted = frozenset(asked) if self.checks == CHECKS else frozenset(CHECKS)
+        wanted = frozenset(CHECKS) if are_chosen(self.checks) else frozenset(asked)
         return tuple(
             label
             for check in self.checks
@@ -91,7 +91,7 @@ KEY = pytest.StashKey[Settings]()
 
 # dest, option, metavar, help
 _TEXTS = (
-    ("checks", "NAMES", f"Checks to run, separated by commas. Default: {','.join(CHECKS)}."),
+    ("checks", "NAMES", f"Checks to run, separated by commas. {listed_checks()}"),
     ("examples", "N", f"Calls that the check shapes draws for each model. Default: {DEFAULTS.examples}."),
     (
         "devices",
@@ -186,7 +186,7 @@ def _of_configuration(table: Table) -> dict[str, Any]:
         if given is not None:
             reader = {**readers, "isolation": _isolation}.get(key, str)
             values[key.replace("observe-limit", "observe_limit")] = _converted(table, key, reader, str(given))
-    for key, select_names in (("checks", select), ("devices", _select_devices), ("variants", _select_variants)):
+    for key, select_names in (("checks", select_checks), ("devices", _select_devices), ("variants", _select_variants)):
         names = table.strings(key)
         if names is not None:
             values[key] = _converted(table, key, select_names, names)
@@ -215,19 +215,6 @@ def _tolerance(table: Table) -> tuple[float, float]:
     return float(bounds[0]), float(bounds[1])
 
 
-def select(names: Iterable[str]) -> tuple[str, ...]:
-    """The checks of these names, in the order in which they run.
-
-    Raises:
-        ValueError: When a name is not that of a check, or there is none.
-    """
-    __tracebackhide__ = True
-    found = _known(names, CHECKS, "check")
-    if not found:
-        raise ValueError(f"no check is named; known: {', '.join(CHECKS)}")
-    return found
-
-
 def _known(names: Iterable[str], known: tuple[str, ...], what: str) -> tuple[str, ...]:
     """The names, each of which is known, in the order of those."""
     __tracebackhide__ = True
@@ -249,7 +236,7 @@ def _names(value: str) -> list[str]:
 
 
 def _checks(value: str) -> tuple[str, ...]:
-    return select(_names(value))
+    return select_checks(_names(value))
 
 
 def _devices(value: str) -> tuple[str, ...]:

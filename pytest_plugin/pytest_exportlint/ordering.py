@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.findings import CHECKS
+from exportlint.findings import are_chosen
 from pytest_exportlint import options, session, suite
 from pytest_exportlint.items import ExportItem, of_command_line
 from pytest_exportlint.ledger import LEDGER
@@ -23,7 +23,7 @@ def add_models(session_node: pytest.Session, items: list[pytest.Item]) -> None:
 def drop_unselected(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests of suites whose check was not asked for; those that few cases ask for, unless they are chosen."""
     checks = config.stash[options.KEY].checks
-    wanted = set(checks) - (suite.SELDOM if checks == CHECKS else set())
+    wanted = set(checks) - (set() if are_chosen(checks) else suite.SELDOM)
     dropped = [item for item in items if suite.is_of_suite(item) and suite.check_of(item) not in wanted]
     if dropped:
         gone = set(dropped)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from exportlint.findings import CaseResult, CheckResult
+from exportlint.findings import CaseResult, CheckResult, select_checks
 from pytest_exportlint import options
 from pytest_exportlint.expectations import Expectation, by_check
 
@@ -179,7 +179,7 @@ class SharedCase:
 
         device = next((label for label in labels if label.startswith("device-")), None)
         shared = runner(self.config)
-        checks = options.select("device" if label == device else label for label in labels)
+        checks = select_checks("device" if label == device else label for label in labels)
         devices = shared.options.devices if device is None else (device.removeprefix("device-"),)
         with options_of(shared, checks=checks, devices=devices):
             found = self._checked(shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from commands import ROOT, Ran, exportlint, line_of, places
 
 from exportlint import report
-from exportlint.findings import Environment, Readiness
+from exportlint.findings import CHECK_KINDS, Environment, Readiness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -528,3 +529,16 @@ def test_the_report_runs_where_torch_is_not_importable(good):
     words = "the checks need torch, which cannot be imported: ImportError: libtorch is missing"
     assert ran.errors == {"good.py": words}
     assert "Traceback" not in ran.out + ran.err
+
+
+def test_the_checks_are_listed_with_what_they_do(tmp_path):
+    ran = exportlint("report", "--list-checks", cwd=tmp_path)
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert [line.split()[0] for line in lines] == [kind.name for kind in CHECK_KINDS]
+    assert all(kind.does in line for kind, line in zip(CHECK_KINDS, lines, strict=True))
+
+
+def test_the_readme_tells_of_each_check():
+    told = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {kind.name for kind in CHECK_KINDS} <= set(told)

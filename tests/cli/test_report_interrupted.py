@@ -18,7 +18,7 @@ from rich.console import Console
 
 from exportlint.checks.runner import NamedCase, Options
 from exportlint.cli.report_session import Session
-from exportlint.findings import CHECKS
+from exportlint.findings import DEFAULT_CHECKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,13 +101,13 @@ def test_on_ctrl_c_the_report_is_written_and_no_process_stays(hanging, isolation
 
 def test_only_the_checks_that_were_to_run_are_not_checked():
     session = Session(Console())
-    plain = tuple(check for check in CHECKS if check not in ("steps", "methods", "training"))
+    plain = tuple(check for check in DEFAULT_CHECKS if check not in ("steps", "methods", "training"))
     session.cases = [NamedCase("m.py", "plain", {}, asks=plain), NamedCase("m.py", "all", {})]
 
     def listed(options: Options) -> list[tuple[str, ...]]:
         return [tuple(check.name for check in case.checks) for case in session.results(options)]
 
-    assert listed(Options()) == [plain, CHECKS]
+    assert listed(Options()) == [plain, DEFAULT_CHECKS]
     assert listed(Options(checks=("capture", "steps"))) == [("capture",), ("capture", "steps")]
 
 

@@ -8,7 +8,7 @@ from pytest_exportlint.fixtures import USAGE
 from pytest_exportlint.options import CHECKS
 
 TESTS = """
-from pytest_exportlint.options import CHECKS
+from pytest_exportlint.options import DEFAULT_CHECKS
 
 def test_passes(export_check):
     class Inside(nn.Module):
@@ -20,7 +20,7 @@ def test_passes(export_check):
             return self.linear(x) + torch.arange(4, device=x.device)
 
     result = export_check(ModelCase(Inside, X, dynamic_shapes=ROWS))
-    asked = tuple(name for name in CHECKS if name not in ("steps", "methods", "training"))
+    asked = tuple(name for name in DEFAULT_CHECKS if name not in ("steps", "methods", "training"))
     assert tuple(check.name for check in result.checks) == asked
     assert {check.outcome for check in result.checks} == {"passed"}
     assert (result.name, result.target) == ("Inside", "test_models.py::test_passes")
@@ -227,7 +227,7 @@ def test_the_test_itself_is_not_blamed_for_a_library(done):
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("test_unknown_check", f"ValueError: 'captur' is no check; known: {', '.join(CHECKS)}"),
+        ("test_unknown_check", f"ValueError: 'captur' is no check; known: {', '.join(CHECKS)}; or all"),
         (
             "test_arguments_beside_a_case",
             "TypeError: a ModelCase holds its own arguments: args and kwargs are not taken beside it",

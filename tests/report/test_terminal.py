@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from readiness_samples import passing, readinesses, sample, shared
 from rich.console import Console
 
-from exportlint.findings import CHECKS, CaseResult, CheckResult, Readiness
+from exportlint.findings import DEFAULT_CHECKS, CaseResult, CheckResult, Readiness
 from exportlint.report import markdown
 from exportlint.report.comparing import compare
 from exportlint.report.terminal import render, render_comparison
@@ -123,7 +123,7 @@ def test_narrow_terminals_get_a_list(width):
 
 
 def test_many_checks_fit_a_usual_terminal():
-    names = [name for name in CHECKS if name not in ("steps", "methods", "training")]  # few cases ask for these
+    names = [name for name in DEFAULT_CHECKS if name not in ("steps", "methods", "training")]  # few cases ask for these
     outcomes = ("passed", "failed", "crashed", "not_checked", "timed_out", "errored", "passed")
     checks = tuple(CheckResult(name=name, outcome=word) for name, word in zip(names, outcomes, strict=True))
     readiness = dataclasses.replace(passing(), cases=(CaseResult(name="model", target="model.py", checks=checks),))
