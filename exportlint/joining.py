@@ -29,6 +29,7 @@ DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such 
 # Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
 TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
 BY_DEFAULT = frozenset({"passed", "failed"})
+IN_NO_MODE = frozenset({"torchscript"})  # what it sees is of no capture mode that the linter judges
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised:
         predicted: What the linter found in the files that ran; each names its file as the checks do.
         exercised: What the run exercised.
     """
-    observed = [(check, finding) for check in checks for finding in check.findings if _is_observation(finding)]
+    observed = [(check, finding) for check in checks for finding in check.findings if _is_judged(check, finding)]
     predictions = []
     hit: set[int] = set()
     for prediction in predicted:
@@ -83,8 +84,9 @@ def family(code: str) -> str:
     return code[:4]
 
 
-def _is_observation(finding: Finding) -> bool:
-    return finding.severity != "info" and finding.line is not None
+def _is_judged(check: CheckResult, finding: Finding) -> bool:
+    """Whether a finding is an observation of what the linter predicts, if it can."""
+    return check.name not in IN_NO_MODE and finding.severity != "info" and finding.line is not None
 
 
 def _verdict(
@@ -146,7 +148,7 @@ def _ran(prediction: Finding, exercised: Exercised) -> bool:
 def _marked(check: CheckResult, hit: set[int]) -> CheckResult:
     def mark(finding: Finding) -> Finding:
         rule = catalogue().get(finding.rule)
-        if not _is_observation(finding) or rule is None or family(finding.rule) == "EXP0":
+        if not _is_judged(check, finding) or rule is None or family(finding.rule) == "EXP0":
             return finding
         return dataclasses.replace(finding, verdict="confirmed" if id(finding) in hit else "missed")
 
