@@ -52,6 +52,8 @@ def of_guard(guard: Guard) -> str:
     if isinstance(found, conditions.Multiple):
         rest = f" + {found.rest}" if found.rest else ""
         text = text.replace("4 * Dim('n')", f"{found.divisor} * Dim('n'){rest}")
+    elif isinstance(found, conditions.Each):
+        text = text.replace("4 * Dim('n')", f"{found.parts[0].divisor} * Dim('n')")
     return text
 
 

@@ -29,7 +29,11 @@ MOST_DIVISOR = 512  # the largest that is looked for
 MOST_SYMBOLS = 3  # of a condition that is looked into
 SAMPLES = 150  # of several sizes
 LARGEST = 60  # of several sizes that are tried
+LARGE = 10_000  # sizes above which nothing is small
+ODD = (1, 3, 5, 7)
 SMALL_DIVISORS = (2, 3, 4, 8)  # tried also where the condition does not name them
+# What Python calls a function of torch's.
+CALLS = {"TruncToInt": "int", "FloorToInt": "math.floor", "CeilToInt": "math.ceil", "RoundToInt": "round"}
 DIVISIONS = ("Mod", "PythonMod", "FloorDiv", "CleanDiv")
 
 
@@ -53,6 +57,22 @@ class Multiple:
 
 
 @dataclass(frozen=True, slots=True)
+class Each:
+    """A condition that each of several sizes is a multiple of a number of its own."""
+
+    parts: tuple[Multiple, ...]
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """The sizes."""
+        return tuple(symbol for part in self.parts for symbol in part.symbols)
+
+    def holds(self, values: Values) -> bool:
+        """Whether it holds for these sizes."""
+        return all(part.holds(values) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Divides:
     """A condition that one expression is a multiple of another."""
 
@@ -73,6 +93,11 @@ def words(guard: Guard) -> str:
         return f"{printer.doprint(found.multiple)} is divisible by {printer.doprint(found.divisor)}"
     if found is None:
         return str(printer.doprint(guard.expression))
+    parts = found.parts if isinstance(found, Each) else (found,)
+    return " and ".join(sorted(_of_multiple(part, printer) for part in parts))
+
+
+def _of_multiple(found: Multiple, printer: _Words) -> str:
     sizes = "*".join(sorted(printer.doprint(symbol) for symbol in found.symbols))
     if found.rest:
         return f"{sizes} leaves {found.rest} when divided by {found.divisor}"
@@ -80,13 +105,13 @@ def words(guard: Guard) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def divisibility(expression: Any) -> Multiple | Divides | None:
+def divisibility(expression: Any) -> Multiple | Each | Divides | None:
     """What is divided by what, where a condition says no more than that it leaves no rest, or the same always."""
     symbols = tuple(sorted(expression.free_symbols, key=str))
     if getattr(expression, "rel_op", None) != "==" or not 1 <= len(symbols) <= MOST_SYMBOLS:
         return None
     divisors = _divisors(expression)
-    samples = list(_samples(symbols, max(divisors, default=0)))
+    samples = list(_samples(symbols, divisors))
     truth = [(values, bool(known)) for values in samples if (known := _value_or_none(expression, values)) is not None]
     if len({known for _, known in truth}) < 2:  # it always holds, or never
         return None
@@ -99,7 +124,7 @@ def divisibility(expression: Any) -> Multiple | Divides | None:
 def sizes_of(guard: Guard) -> frozenset[str]:
     """The sizes that a condition is about, by torch's words: a factor that both sides have decides nothing."""
     found = divisibility(guard.expression)
-    if not isinstance(found, Multiple):
+    if not isinstance(found, (Multiple, Each)):
         return frozenset(guard.sources.values())
     symbols = set(map(str, found.symbols))
     return frozenset(source for symbol, source in guard.sources.items() if symbol in symbols)
@@ -108,12 +133,21 @@ def sizes_of(guard: Guard) -> frozenset[str]:
 def obscurity(guard: Guard) -> int:
     """How far from plain the words for a condition are, to sort by."""
     found = divisibility(guard.expression)
-    return 0 if isinstance(found, Multiple) else 1 if isinstance(found, Divides) else 2
+    return 0 if isinstance(found, (Multiple, Each)) else 1 if isinstance(found, Divides) else 2
+
+
+@functools.lru_cache(maxsize=1024)
+def lasts(expression: Any) -> bool:
+    """Whether a condition that is not an equation holds for all large sizes, as far as it can be evaluated."""
+    symbols = tuple(sorted(expression.free_symbols, key=str))
+    chooses = random.Random(0)
+    samples = ({symbol: chooses.randint(LARGE, 2 * LARGE) for symbol in symbols} for _ in range(SAMPLES))
+    return all(_value_or_none(expression, values) is not False for values in samples)
 
 
 def _candidates(
     expression: Any, symbols: tuple[Any, ...], divisors: list[int], truth: list[tuple[Values, bool]]
-) -> Iterator[Multiple | Divides]:
+) -> Iterator[Multiple | Each | Divides]:
     first = next(values for values, known in truth if known)
     for count in range(1, len(symbols) + 1):
         for chosen in itertools.combinations(symbols, count):
@@ -122,7 +156,15 @@ def _candidates(
                 if not rest or count == 1:
                     yield Multiple(chosen, divisor, rest)
     if len(symbols) > 1:
+        yield _each(symbols, divisors, [values for values, known in truth if known])
         yield from (Divides(*node.args) for node in _nodes(expression) if type(node).__name__ in DIVISIONS)
+
+
+def _each(symbols: tuple[Any, ...], divisors: list[int], holding: list[Values]) -> Each:
+    """By what each size is divisible wherever the condition holds; sizes that are by nothing are left out."""
+    common = {symbol: math.gcd(*(values[symbol] for values in holding)) for symbol in symbols}
+    most = {symbol: max((k for k in divisors if n % k == 0), default=1) for symbol, n in common.items()}
+    return Each(tuple(Multiple((symbol,), divisor) for symbol, divisor in most.items() if divisor > 1))
 
 
 def _nodes(expression: Any) -> Iterator[Any]:
@@ -138,13 +180,19 @@ def _divisors(expression: Any) -> list[int]:
     return sorted(found.union(SMALL_DIVISORS))
 
 
-def _samples(symbols: tuple[Any, ...], divisor: int) -> Iterator[Values]:
+def _samples(symbols: tuple[Any, ...], divisors: list[int]) -> Iterator[Values]:
+    """Sizes to try a condition with; of several sizes those as well of which all, or all but one, are multiples."""
+    most = max(divisors, default=0)
     if len(symbols) == 1:
-        yield from ({symbols[0]: n} for n in range(LEAST, LEAST + max(2 * divisor, LARGEST)))
+        yield from ({symbols[0]: n} for n in range(LEAST, LEAST + max(2 * most, LARGEST)))
         return
     chooses = random.Random(0)
     yield from ({symbol: chooses.randint(LEAST, LARGEST) for symbol in symbols} for _ in range(SAMPLES))
-    yield from ({symbol: divisor * chooses.randint(1, 5) for symbol in symbols} for _ in range(SAMPLES // 5))
+    yield from ({symbol: most * chooses.randint(1, 5) for symbol in symbols} for _ in range(SAMPLES // 5))
+    for divisor in divisors:
+        yield from ({symbol: divisor * chooses.choice(ODD) for symbol in symbols} for _ in range(3))
+        for one in symbols:
+            yield {symbol: (divisor if symbol is one else most) * chooses.choice(ODD) for symbol in symbols}
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -163,6 +211,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Min": min,
     "BitwiseFn_bitwise_and": lambda a, b: a & b,
     "Equality": lambda a, b: a == b,
+    "Unequality": lambda a, b: a != b,
 }
 
 
@@ -214,5 +263,27 @@ class _Words(StrPrinter):  # type: ignore[misc]
     def _print_Mod(self, expression: Any) -> str:  # noqa: N802
         return self._binary("%", expression)
 
+    def _print_IntTrueDiv(self, expression: Any) -> str:  # noqa: N802
+        return self._binary("/", expression)
+
+    def _print_FloatPow(self, expression: Any) -> str:  # noqa: N802
+        left, right = (self.parenthesize(part, PRECEDENCE["Pow"], strict=False) for part in expression.args)
+        return f"{left}**{right}"
+
+    def _print_ToFloat(self, expression: Any) -> str:  # noqa: N802 - Python converts by itself
+        return str(self._print(expression.args[0]))
+
+    _print_Identity = _print_ToFloat  # noqa: N815
+
+    def _print_Function(self, expression: Any) -> str:  # noqa: N802
+        name = type(expression).__name__.removeprefix("OpaqueUnaryFn_")
+        return f"{CALLS.get(name, name)}({', '.join(map(self._print, expression.args))})"
+
+    def _print_LatticeOp(self, expression: Any) -> str:  # noqa: N802
+        arguments = sorted(expression.args, key=lambda part: (not part.is_number, str(part)))
+        return f"{type(expression).__name__.lower()}({', '.join(map(self._print, arguments))})"
+
     _print_PythonMod = _print_Mod  # noqa: N815
     _print_CleanDiv = _print_FloorDiv  # noqa: N815
+    _print_FloatTrueDiv = _print_IntTrueDiv  # noqa: N815
+    _print_PowByNatural = _print_FloatPow  # noqa: N815

@@ -18,14 +18,14 @@ def kind_of(guard: Guard) -> Kind:
     ``pinned`` to a number, ``bounded`` by one, ``divisible`` (a product of them leaves no rest, or the same always),
     ``counted`` (the number of its parts is fixed), ``equal``
     to another size, ``bound`` by any other equation (every dimension can look symbolic and still be bound), merely
-    ``unequal``, or ``apart``: a part of it that has the size of 0 or 1 is told apart.
+    ``unequal``, or ``apart``: a part of it that has the size of 0 or 1 is told apart, which large sizes have none of.
     """
     expression, symbols = guard.expression, guard.expression.free_symbols
     relation = getattr(expression, "rel_op", None)
     if conditions.divisibility(expression) is not None:
         return "divisible"
     if relation == "!=":
-        parted = not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1")
+        parted = not _is_size(expression.lhs) and str(expression.rhs) in ("0", "1") and conditions.lasts(expression)
         return "apart" if parted else "unequal"
     if relation == "==":
         return _equation(expression, len(symbols))

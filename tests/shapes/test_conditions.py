@@ -7,7 +7,16 @@ import sympy
 import torch
 from torch import nn
 from torch.export import Dim
-from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Mod, ToFloat
+from torch.utils._sympy.functions import (
+    FloatPow,
+    FloorDiv,
+    IntTrueDiv,
+    Max,
+    Mod,
+    OpaqueUnaryFn_sqrt,
+    ToFloat,
+    TruncToInt,
+)
 
 from exportlint.shapes import conditions
 from exportlint.shapes.contract import declared, granted
@@ -34,12 +43,25 @@ SOURCES = {"s0": "L['x'].size()[0]", "s1": "L['x'].size()[1]", "s2": "L['y'].siz
         (sympy.Eq(6 * A * B, 12 * A * FloorDiv(B, 2)), "x.shape[1] is divisible by 2"),
         (sympy.Eq(Mod(8 * A, B), 0), "8*x.shape[0] is divisible by x.shape[1]"),
         (sympy.Eq(A * B, C * FloorDiv(A * B, C)), "x.shape[0]*x.shape[1] is divisible by y.shape[0]"),
+        (
+            sympy.Eq(3 * A * B, 768 * FloorDiv(A, 16) * FloorDiv(B, 16)),
+            "x.shape[0] is divisible by 16 and x.shape[1] is divisible by 16",
+        ),
+        (
+            sympy.Eq(A * B * C, 64 * C * FloorDiv(A, 4) * FloorDiv(B, 16)),
+            "x.shape[0] is divisible by 4 and x.shape[1] is divisible by 16",
+        ),
         # What is no divisibility, or more than that.
         (sympy.Eq(A, 4), "x.shape[0] == 4"),
         (sympy.Ne(FloorDiv(A, 2), 1), "x.shape[0] // 2 != 1"),
         (sympy.Eq(A * B, 24 * FloorDiv(A, 3)), "x.shape[0]*x.shape[1] == 24*(x.shape[0] // 3)"),
         (sympy.Eq(Mod(A, FloorDiv(A, 3)), 0), "x.shape[0] % (x.shape[0] // 3) == 0"),
         (sympy.Eq(FloorDiv(A + 3, 4), 2), "(x.shape[0] + 3) // 4 == 2"),
+        (sympy.Eq(TruncToInt(0.5 * ToFloat(A)), 16), "int(0.5*x.shape[0]) == 16"),
+        (sympy.Eq(TruncToInt(FloatPow(ToFloat(A), 0.5)), 3), "int(x.shape[0]**0.5) == 3"),
+        (sympy.Eq(TruncToInt(OpaqueUnaryFn_sqrt(ToFloat(A))), 3), "int(sqrt(x.shape[0])) == 3"),
+        (IntTrueDiv(A, B + 1) < 2, "x.shape[0] / (x.shape[1] + 1) < 2"),
+        (sympy.Ne(Max(1, A - 8), B), "max(1, x.shape[0] - 8) != x.shape[1]"),
         (A * B < 100, "x.shape[0]*x.shape[1] < 100"),
         (sympy.Symbol("s9") < 100, "a size < 100"),
         (sympy.Symbol("u0") < 100, "a number that depends on the data < 100"),

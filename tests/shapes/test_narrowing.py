@@ -43,6 +43,8 @@ def guard(expression):
         (sympy.Eq(Max(1, FloorDiv(A, 3)), FloorDiv(A, 3)), "bounded", "this line bounds a dynamic size"),
         (sympy.Ne(FloorDiv(A, 2), 1), "apart", "this line tells one size apart"),
         (sympy.Ne(A, 4), "unequal", ""),
+        (sympy.Ne(Mod(A, 7), 0), "unequal", "this line tells one size apart: x.shape[0] % 7 != 0"),
+        (sympy.Ne(3 * A * FloorDiv(B, 16), 0), "apart", ""),
     ],
 )
 def test_kinds_of_guards(expression, kind, words):
@@ -124,6 +126,8 @@ def test_what_to_change_follows_from_what_is_refused(model, example, change):
     [
         (sympy.Eq(A, 2 * B), "Declare the relation, as in 2 * Dim('n')"),
         (sympy.Eq(Mod(A, 6), 0), "Pad to a multiple with tensor operators, or declare a multiple, as in 6 * Dim('n')."),
+        (sympy.Eq(A * B, 36 * FloorDiv(A, 6) * FloorDiv(B, 6)), "declare a multiple, as in 6 * Dim('n')."),
+        (sympy.Ne(Mod(A, 7), 0), "Replace the condition on the sizes"),
         (sympy.Eq(Mod(A, 6), 5), "declare a multiple, as in 6 * Dim('n') + 5."),
         (sympy.Eq(sympy.Symbol("u0", integer=True), A), "torch._check"),
         (sympy.Eq(A * B, 12), "Replace the condition on the sizes"),
