@@ -56,6 +56,11 @@ class Ask:
         return self.root or self.name
 
     @property
+    def ranged(self) -> bool:
+        """Whether the sizes are asked for by name or by a range, not by a hint or by example calls alone."""
+        return bool(self.name) or self.maximum is not None or self.minimum > HINT_MIN
+
+    @property
     def words(self) -> str:
         """What is asked, such as ``batch from 1 to 64``."""
         return f"{self.name} {between(self.minimum, self.maximum)}".strip()

@@ -338,7 +338,7 @@ def rows(self, x):
     [(halves, "halves", "apart"), (thirds, "thirds", "counted"), (rows, "rows of two", "counted")],
 )
 def test_parts_of_a_size_are_no_multiples_of_it(forward, mark, change):
-    found = check(forward, (torch.ones(8, 3),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    found = check(forward, (torch.ones(8, 3),), dynamic_shapes={"x": {0: Dim.AUTO(max=100)}})
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
     assert [f.rewrite for f in found.findings] == [advice.CHANGES[change]]
 
@@ -567,14 +567,28 @@ class Halved(nn.Module):
     ("asked", "severities"),
     [
         ({"inputs2": (torch.ones(3, 3, 20, 24),)}, {"info"}),
-        ({"dynamic_shapes": {"x": {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}}}, {"warning"}),
+        ({"dynamic_shapes": {"x": {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}}}, {"info"}),
+        ({"dynamic_shapes": {"x": {2: Dim.AUTO, 3: Dim.AUTO}}}, {"info"}),
+        ({"dynamic_shapes": {"x": {2: Dim.AUTO(max=64), 3: Dim.AUTO(max=64)}}}, {"warning"}),
     ],
-    ids=["inferred", "declared"],
+    ids=["inferred", "dynamic", "auto", "range"],
 )
-def test_where_torch_tells_a_part_of_one_apart_is_advice_unless_the_size_was_declared(asked, severities):
+def test_where_torch_tells_a_part_of_one_apart_is_advice_unless_a_range_was_declared(asked, severities):
     case = ModelCase(Halved, (torch.ones(2, 3, 16, 16),), **asked)
     result = shapes.run(Context(case, Settings((), 12), lambda _: None))
     found = [f for f in result.findings if "// 2) + 1 != 1" in f.message]
     assert {f.severity for f in found} == severities
     assert all("Dim('n', min=" in f.rewrite for f in found)
     assert result.outcome == ("passed" if severities == {"info"} else "failed")
+
+
+def pairs(self, x):
+    if x.shape[0] // 2 == 1:  # at: pairs
+        return x * 10
+    return x
+
+
+@pytest.mark.parametrize("asked", [{"dynamic_shapes": FREE}, {"inputs2": (torch.randn(6, 6),)}])
+def test_a_part_of_one_that_the_model_itself_tells_apart_is_no_advice_only(asked):
+    found = check(pairs, **asked)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "pairs")])

@@ -205,6 +205,7 @@ class Subject:
         self.asked = [leaf.size(d) for leaf, d, _ in self.contract.asked]
         self._variables = Asked(self.contract).by_source
         self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
+        self._harmless: dict[str, bool] = {}  # of guards that tell a part apart: whether nothing depends on it
 
     def eager(self, inputs: Inputs) -> Any:
         """The eager model's result for copies of these arguments.
@@ -312,7 +313,7 @@ class Subject:
             with child.within(self.patience):
                 actual = self.run(self.module, trial.inputs)
         except Exception as error:
-            return self._failure(error, trial)
+            return self._failure(error, trial, expected)
         return self._wrong(trial, expected, actual)
 
     def _wrong(self, trial: Trial, expected: Any, actual: Any) -> FaultError | None:
@@ -327,7 +328,7 @@ class Subject:
             return None  # the eager model keeps state from call to call, or never returns the same
         return self._difference(difference, trial)
 
-    def _failure(self, error: Exception, trial: Trial) -> FaultError | None:
+    def _failure(self, error: Exception, trial: Trial, expected: Any) -> FaultError | None:
         """The program refuses a call, or fails in it."""
         if blame.is_out_of_memory(error):
             raise RefusedError from error
@@ -344,14 +345,31 @@ class Subject:
             place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
             message = "the program fails in a call that the eager model accepts"
         about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
-        outcome: Result = "fine" if guard is not None and self._is_torchs_own(guard) else "specialises"
+        own = guard is not None and self._is_torchs_own(guard, trial, expected)
+        outcome: Result = "fine" if own else "specialises"
         return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
 
-    def _is_torchs_own(self, guard: Guard) -> bool:
-        """Whether torch tells a part of a size apart that is 0 or 1, and nobody asked for the size by declaring it."""
+    def _is_torchs_own(self, guard: Guard, trial: Trial, expected: Any) -> bool:
+        """Whether torch tells a part of a size apart that is 0 or 1, and nothing depends on it.
+
+        Where the size is asked for by its range, the program should take it nevertheless. The first call decides,
+        since smaller ones have plainer contents.
+        """
         asked = {leaf.size(d): ask for leaf, d, ask in self.contract.asked}
-        inferred = all(asked[s].root and not asked[s].name for s in guard.sources.values() if s in asked)
-        return inferred and kind_of(guard) == "apart"
+        if kind_of(guard) != "apart" or any(asked[s].ranged for s in guard.sources.values() if s in asked):
+            return False
+        if guard.text not in self._harmless:
+            self._harmless[guard.text] = self._answers_unguarded(trial.inputs, expected)
+        return self._harmless[guard.text]
+
+    def _answers_unguarded(self, inputs: Inputs, expected: Any) -> bool:
+        """Whether the program returns the right result where nothing refuses the call."""
+        try:
+            with child.within(self.patience):
+                actual = self.run(self.program.module(check_guards=False), inputs)
+        except Exception:
+            return False
+        return self.differ(expected, actual, inputs) is None
 
     def _words(self, error: BaseException) -> str:
         """What the program says, in the user's names."""
