@@ -112,7 +112,7 @@ def divisibility(expression: Any) -> Multiple | Each | Divides | None:
         return None
     divisors = _divisors(expression)
     samples = list(_samples(symbols, divisors))
-    truth = [(values, bool(known)) for values in samples if (known := _value_or_none(expression, values)) is not None]
+    truth = [(values, bool(known)) for values in samples if (known := value_or_none(expression, values)) is not None]
     if len({known for _, known in truth}) < 2:  # it always holds, or never
         return None
     for candidate in _candidates(expression, symbols, divisors, truth):
@@ -142,7 +142,7 @@ def lasts(expression: Any) -> bool:
     symbols = tuple(sorted(expression.free_symbols, key=str))
     chooses = random.Random(0)
     samples = ({symbol: chooses.randint(LARGE, 2 * LARGE) for symbol in symbols} for _ in range(SAMPLES))
-    return all(_value_or_none(expression, values) is not False for values in samples)
+    return all(value_or_none(expression, values) is not False for values in samples)
 
 
 def _candidates(
@@ -212,6 +212,17 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "BitwiseFn_bitwise_and": lambda a, b: a & b,
     "Equality": lambda a, b: a == b,
     "Unequality": lambda a, b: a != b,
+    "StrictLessThan": lambda a, b: a < b,
+    "StrictGreaterThan": lambda a, b: a > b,
+    "LessThan": lambda a, b: a <= b,
+    "GreaterThan": lambda a, b: a >= b,
+    "TruncToInt": math.trunc,
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "RoundToInt": round,
+    "FloatPow": lambda a, b: a**b,
+    "PowByNatural": lambda a, b: a**b,
+    "OpaqueUnaryFn_sqrt": math.sqrt,
 }
 
 
@@ -229,7 +240,8 @@ def _value(expression: Any, values: Values) -> Any:
     return _OPERATIONS[type(expression).__name__](*(_value(part, values) for part in expression.args))
 
 
-def _value_or_none(expression: Any, values: Values) -> Any:
+def value_or_none(expression: Any, values: Values) -> Any:
+    """The number, or the truth, of an expression for these sizes; ``None`` where it cannot be evaluated."""
     try:
         return _value(expression, values)
     except (ArithmeticError, KeyError, TypeError, ValueError):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torch.utils import _pytree as pytree
 
 from exportlint.shapes.contents import NUMBER, kinds_of, sized
 from exportlint.shapes.edges import Asked
+from exportlint.shapes.fitting import Fitting
+from exportlint.shapes.strategies import sizes_by_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,11 +32,13 @@ class Shrinker:
         space: Where the calls come from.
         fails: Whether a call still fails in the same way.
         tries: How many calls may be tried.
+        fits: Guards that the model has itself: what violates them need not be tried.
     """
 
     space: Space
     fails: Callable[[Recipes], bool]
     tries: int = 40
+    fits: Fitting = field(default_factory=Fitting)
 
     def shrink(self, recipes: Recipes) -> Recipes:
         """The smallest call that was found."""
@@ -66,16 +70,25 @@ class Shrinker:
         """The smallest values of these variables first, then half the distance, as long as the call fails."""
         values = _values(asked, recipes)
         low, high = max(asked.bounds(key)[0] for key in keys), max(values.get(key, 0) for key in keys)
-        smallest = low + FIRST  # a failure may come back at small sizes, such as at every multiple
+        first = FIRST  # a failure may come back at small sizes, such as at every multiple
         while low < high and self.tries > 0:
-            guess = low if low < smallest else (low + high) // 2
-            shapes = _reshaped(asked, recipes, dict.fromkeys(keys, guess))
+            guess = low if first > 0 else (low + high) // 2
+            first -= 1
+            made = ((n, _reshaped(asked, recipes, dict.fromkeys(keys, n))) for n in range(guess, high))
+            value, shapes = next((pair for pair in made if self._fits(pair[1])), (high, None))
+            if shapes is None:
+                high = guess
+                continue
             candidate = {index: sized(made, shapes[index]) for index, made in recipes.items()}
             if self._try(candidate):
-                recipes, high = candidate, guess
+                recipes, high = candidate, value
             else:
-                low = guess + 1
+                low = value + 1
         return recipes
+
+    def _fits(self, shapes: Mapping[int, tuple[int, ...]]) -> bool:
+        leaves = tuple(leaf for leaf in self.space.contract.leaves if leaf.index in shapes)
+        return not self.fits or self.fits.holds(sizes_by_words(leaves, shapes))
 
     def _all_plain(self, recipes: Recipes) -> Recipes:
         """All tensors plain at once, or as they are in the plainest layout."""

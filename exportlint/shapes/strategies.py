@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes import printing
 from exportlint.shapes.contents import NUMBER, PLAIN, Recipe, layouts_of, number, recipe
+from exportlint.shapes.fitting import Fitting, nearest
 from exportlint.shapes.linear import linear_in
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MOST_OF_EXAMPLE = 16  # where no maximum is declared, sizes go up to so many times that of the example
 GROWTH = 2  # from one of the large sizes of a sweep to the next
 FINE = 10_000  # steps of a large size that is drawn
+UNFITTED = 4  # one draw in so many looks at no guard
+FINER = 8  # times as many sizes as are wanted are looked at, where only some of them fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Space:
         domains: Values of each tensor, by index of the leaf.
         affordable: Whether a call of some sizes can be made; where it is missing every one can.
         cheap: Whether many calls of some sizes can be made; where it is missing all that are affordable.
+        fits: Guards that most calls should keep.
     """
 
     example: Inputs
@@ -86,6 +90,7 @@ class Space:
     domains: Mapping[int, Domain]
     affordable: Affordable | None = field(default=None, compare=False)
     cheap: Affordable | None = field(default=None, compare=False)
+    fits: Fitting = field(default_factory=Fitting, compare=False)
     _ties: Mapping[Any, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +104,7 @@ class Space:
 
         sizes = {key: size(*bounds) for key, bounds in variables.items()}
         seeds = st.integers(0, 2**16)
+        unfitted = st.integers(0, UNFITTED - 1)
 
         @functools.cache  # each strategy, and each draw, costs a part of what a small model does
         def contents(kinds: tuple[str, ...], layouts: tuple[str, ...]) -> SearchStrategy[tuple[str, str]]:
@@ -111,7 +117,10 @@ class Space:
                 return kind, draw(seeds), layout
 
             values = {key: draw(strategy) for key, strategy in sizes.items()}
-            return self.call(self.shapes(self._within(values, variables, self.cheap or self.affordable)), choose)
+            values = self._within(values, variables, self.cheap or self.affordable)
+            if self.fits and draw(unfitted) < UNFITTED - 1:
+                values = {key: self._fitted(key, variables[key], value) for key, value in values.items()}
+            return self.call(self.shapes(values), choose)
 
         return draw_call()
 
@@ -123,7 +132,7 @@ class Space:
         variables = self.variables()
         if not variables:
             return
-        steps = {key: _steps(*bounds, count) for key, bounds in variables.items()}
+        steps = {key: self._steps(key, bounds, count) for key, bounds in variables.items()}
         tried: list[dict[Any, int]] = [
             {key: sizes[0] for key, sizes in steps.items()},
             {key: sizes[-1] for key, sizes in steps.items()},
@@ -139,9 +148,33 @@ class Space:
             self._within(values, variables, self.affordable if any(values[k] == most[k] for k in most) else cheap)
             for values in tried
         )
-        unique = list({tuple(values.items()): values for values in kept}.values())
+        fitted = ({key: self._fitted(key, variables[key], value) for key, value in values.items()} for values in kept)
+        unique = list({tuple(values.items()): values for values in fitted}.values())
         for i, values in enumerate(unique[:count]):
             yield self.call(self.shapes(values), functools.partial(plain, i))
+
+    def _steps(self, key: Any, bounds: tuple[int, int, int], count: int) -> list[int]:
+        """At most `count` sizes of one variable, those that fit where any do."""
+        if not self._sources(key):
+            return _steps(*bounds, count)
+        return _some(sorted({self._fitted(key, bounds, n) for n in _steps(*bounds, FINER * count)}), count)
+
+    def _fitted(self, key: Any, bounds: tuple[int, int, int], value: int) -> int:
+        """A value near this one with which the guards hold that are about sizes that follow it."""
+        sources = self._sources(key)
+        if not sources:
+            return value
+        low, _, edge = bounds
+        return nearest(value, low, edge, lambda n: self.fits.holds({s: int(of(n)) for s, of in sources.items()}))
+
+    def _sources(self, key: Any) -> dict[str, Callable[[int], Any]]:
+        """The sizes that follow a variable and that a guard is about, by torch's words, each as a function of it."""
+        found: dict[str, Callable[[int], Any]] = {}
+        for leaf, d, _ in self.contract.asked if self.fits else ():
+            linear = linear_in(_substituted(self.grants.of(leaf, d), self._ties))
+            if linear is not None and linear[0] == key and self.fits.about([leaf.size(d)]):
+                found[leaf.size(d)] = linear[1]
+        return found
 
     def layouts(self) -> Iterator[Drawn]:
         """The example's sizes in each memory layout that differs from a contiguous one."""
@@ -300,11 +333,15 @@ def _largest(kept: int, beyond: int, holds: Callable[[int], bool]) -> int:
 
 def _steps(low: int, high: int, edge: int, count: int) -> list[int]:
     """At most `count` of the sizes, ascending: the smallest three, the largest, and some between."""
-    sizes = [*range(low, high + 1), *_grown(high, edge)]
+    return _some([*range(low, high + 1), *_grown(high, edge)], count)
+
+
+def _some(sizes: Sequence[int], count: int) -> list[int]:
+    """At most `count` of these sizes: the first three, the last, and some between."""
     if len(sizes) <= count:
-        return sizes
+        return list(sizes)
     kept = max(1, min(3, count - 1))
-    first, rest, wanted = sizes[:kept], sizes[kept:], count - kept
+    first, rest, wanted = list(sizes[:kept]), sizes[kept:], count - kept
     return first + [rest[len(rest) - 1 - (k * len(rest)) // wanted] for k in reversed(range(wanted))]
 
 

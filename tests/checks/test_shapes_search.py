@@ -592,3 +592,31 @@ def pairs(self, x):
 def test_a_part_of_one_that_the_model_itself_tells_apart_is_no_advice_only(asked):
     found = check(pairs, **asked)
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "pairs")])
+
+
+def grouped(self, x):
+    groups = x.view(x.shape[0], -1, 24)
+    if groups.shape[1] > 3:  # at: grouped
+        return groups.sum(1) * 2
+    return groups.sum(1)
+
+
+def other_groups(self, x):
+    groups = x.view(x.shape[0], -1, 24)
+    if not torch.compiler.is_exporting() and groups.shape[1] > 20:  # at: other groups
+        return groups.sum(1) * 2
+    return groups.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("forward", "mark", "call"),
+    [
+        (grouped, "grouped", "model(torch.zeros([2, 96]))"),
+        (other_groups, "other groups", "model(torch.ones([2, 504]))"),
+    ],
+)
+def test_a_fault_behind_a_divisibility_that_the_model_wants_is_found_and_shrinks(forward, mark, call):
+    found = check(forward, (torch.randn(2, 48),), examples=20, dynamic_shapes=FREE)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
+    assert f"the smallest failing call: {call}" in found.notes
+    assert not any("the eager model refused" in note for note in found.notes)

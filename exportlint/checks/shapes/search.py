@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
@@ -22,6 +23,8 @@ from exportlint.checks.shapes.values import MOST_LISTED, Values, held, one_way, 
 from exportlint.shapes import contents, edges, strategies
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.cost import Cost
+from exportlint.shapes.fitting import Fitting
+from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.shrinking import Shrinker
 from exportlint.text import listed
 
@@ -76,6 +79,8 @@ class Search:
     def _try_all(self, space: Space) -> None:
         self.subject.watch_examples()
         self._sides(space)
+        divisible = (guard for guard in self.narrowing if kind_of(guard) == "divisible")
+        space = dataclasses.replace(space, fits=Fitting([*self.wishes, *divisible]))
         self._all(Trial.of(drawn) for drawn in space.sweep(self.examples // 2))
         self._all(Trial.of(drawn) for drawn in space.layouts())
         self._outside(space)
@@ -151,7 +156,8 @@ class Search:
             fault = waiting.pop(0)
             before = set(self.subject.faults)
             if fault.trial.recipes and fault.trial.inside and not self._late():
-                Shrinker(space, functools.partial(self._again, space, fault.key)).shrink(fault.trial.recipes)
+                again = functools.partial(self._again, space, fault.key)
+                Shrinker(space, again, fits=Fitting(self.wishes)).shrink(fault.trial.recipes)
             waiting += [found for key, found in self.subject.faults.items() if key not in before]
 
     def _again(self, space: Space, key: Key, recipes: Mapping[int, Recipe]) -> bool:

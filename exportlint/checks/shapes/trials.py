@@ -117,6 +117,13 @@ class FaultError(Exception):
         )
 
 
+def _is_larger(trial: Trial, kept: Trial) -> bool:
+    """Whether a call is larger than one that can be made smaller and tells as much."""
+    if not kept.recipes or not kept.inside:
+        return False
+    return not trial.recipes or sum(trial.sizes.values()) > sum(kept.sizes.values())
+
+
 def _enlarge(largest: dict[str, int], sizes: Mapping[str, int]) -> None:
     largest.update({source: size for source, size in sizes.items() if size > largest.get(source, -1)})
 
@@ -261,7 +268,9 @@ class Subject:
         self._note(trial, "program")
         fault = self._fault(trial, expected)
         if fault is not None and fault.key not in self.known:
-            self.faults[fault.key] = fault
+            kept = self.faults.get(fault.key)
+            if kept is None or not _is_larger(trial, kept.trial):
+                self.faults[fault.key] = fault
             raise fault
 
     def watch_examples(self) -> None:
