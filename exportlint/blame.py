@@ -17,7 +17,7 @@ from exportlint.rules import catalogue
 if TYPE_CHECKING:
     import torch
 
-    from exportlint.findings import Finding, Outcomes, Result
+    from exportlint.findings import Finding, Mode, Outcomes, Result
 
 EVIDENCE_CHARACTERS = 300
 
@@ -146,11 +146,20 @@ def of_failure(error: BaseException, head: Place | None = None, outcome: Result 
 def classify(error: BaseException) -> tuple[str, str]:
     """The rule that an exception stands for, and what to say about the line."""
     for candidate in _chain(error):
-        text = f"{type(candidate).__name__}: {candidate}"
-        for symptom in SYMPTOMS:
-            if symptom.pattern.search(text):
-                return symptom.rule, symptom.message
+        symptom = _symptom_of(f"{type(candidate).__name__}: {candidate}")
+        if symptom is not None:
+            return symptom.rule, symptom.message
     return "EXP003", "torch.export cannot capture this line"
+
+
+def rule_of(text: str) -> str:
+    """The rule that the words of a failure, ``ExceptionClass: message``, stand for."""
+    symptom = _symptom_of(text)
+    return "EXP003" if symptom is None else symptom.rule
+
+
+def _symptom_of(text: str) -> Symptom | None:
+    return next((symptom for symptom in SYMPTOMS if symptom.pattern.search(text)), None)
 
 
 def place_of(error: BaseException) -> Place | None:
@@ -170,6 +179,7 @@ def finding(
     outcome: Result | None,
     rewrite: str | None = None,
     evidence: str | None = None,
+    mode: Mode = "export",
 ) -> Finding:
     """A finding of a check, with the rule's own rewrite where none is given.
 
@@ -177,14 +187,15 @@ def finding(
         rule: Code of the rule.
         message: What happens there.
         place: Where; ``None`` where no line could be blamed.
-        outcome: What was seen in the mode that the checks capture in, which decides the severity: ``fine`` is advice.
-            ``None`` where nothing was tried, so that it is advice, too.
+        outcome: What was seen, which decides the severity: ``fine`` is advice. ``None`` where nothing was tried, which
+            is advice, too.
         rewrite: What to write instead.
         evidence: What was observed.
+        mode: The mode in which the check captures.
     """
     from exportlint.findings import Finding
 
-    outcomes: Outcomes = {} if outcome is None else {"export": outcome}
+    outcomes: Outcomes = {} if outcome is None else {mode: outcome}
     worst, rewrite = severity(outcomes) or "info", rewrite or catalogue()[rule].rewrite
     if place is not None:
         return place.finding(rule, worst, message, rewrite=rewrite, evidence=evidence, outcomes=outcomes)

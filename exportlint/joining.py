@@ -20,15 +20,16 @@ from exportlint.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from exportlint.findings import Verdict
+    from exportlint.findings import Mode, Verdict
     from exportlint.rules.base import Observer
 
 NAME = "lint"
 CONFIRMED_BY = "confirmed by "  # how the evidence of a confirmed prediction begins
 DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such a line
 # Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
-TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"})}
+TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"}), "compile": frozenset({"passed"})}
 BY_DEFAULT = frozenset({"passed", "failed"})
+CAPTURES_IN: Mapping[str, Mode] = {"compile": "compile"}  # where that is not the mode export
 IN_NO_MODE = frozenset({"torchscript"})  # what it sees is of no capture mode that the linter judges
 
 
@@ -68,6 +69,11 @@ def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised:
     return (*(_marked(check, hit) for check in checks), _lint_result(predictions, exercised))
 
 
+def modes_of(checks: Iterable[str]) -> tuple[Mode, ...]:
+    """The capture modes that these checks capture in; that of the export in any case."""
+    return tuple(dict.fromkeys(("export", *(CAPTURES_IN[name] for name in checks if name in CAPTURES_IN))))
+
+
 def same_place(prediction: Finding, finding: Finding) -> bool:
     """Whether two findings are about one hazard: of one family, on common lines of one file."""
     if prediction.file != finding.file or prediction.line is None or finding.line is None:
@@ -103,10 +109,12 @@ def _verdict(
     by_name = {check.name: check for check in checks}
     rule = catalogue().get(prediction.rule)
     missing = []
-    for observer in rule.observed_by if rule is not None else ():
+    for number, observer in enumerate(rule.observed_by if rule is not None else ()):
         check = by_name.get(observer.check)
         if check is not None and _untried(prediction, check):
             return "not_exercised", f"{check.name} could not try all that may happen there"
+        if prediction.outcomes.get(observer.mode) == "fine" or (check is None and number):
+            continue  # nothing is predicted for it, or it is a further one that nobody asked for
         reason = _why_blind(observer, check, exercised)
         if reason is None:
             return "refuted", f"the line ran, and {observer.check} saw nothing wrong there"
@@ -123,7 +131,7 @@ def _why_blind(observer: Observer, check: CheckResult | None, exercised: Exercis
         return f"{check.name}: {ended}"
     if not check.numbers and check.name != "capture":
         return f"{check.name} had no numbers to check"
-    if observer.mode != "export":
+    if observer.mode != CAPTURES_IN.get(check.name, "export"):
         return f"{check.name} does not capture in the mode {observer.mode}"
     if observer.precondition and not exercised.dynamic:
         return f"{check.name} ran, and not every dimension was dynamic"

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 PACKAGES = frozenset({"device", "shapes", "state"})  # checks of more than one module
 
+NAMED_OTHERWISE = {"compile": "compiled"}  # the module, where it is not named as its check is
+
 
 def module_of(check: str) -> str:
     """The module that holds the function ``run`` of this check."""
-    return f"exportlint.checks.{check}.check" if check in PACKAGES else f"exportlint.checks.{check}"
+    name = NAMED_OTHERWISE.get(check, check)
+    return f"exportlint.checks.{name}.check" if check in PACKAGES else f"exportlint.checks.{name}"
 
 
 def list_cases(emit: Emit, target: str, variants: list[str]) -> None:

@@ -15,15 +15,21 @@ from exportlint.places import Place, display_path, is_installed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from exportlint.findings import Mode
     from exportlint.source.engine import Options, Prediction
 
 _ROOTS = ("pyproject.toml", ".git")  # what marks the folder in which a project begins
 
 
 class Predictor:
-    """Lints files once, however many cases run them."""
+    """Lints files once, however many cases run them.
 
-    def __init__(self) -> None:
+    Args:
+        modes: The capture modes that predictions are judged for.
+    """
+
+    def __init__(self, modes: tuple[Mode, ...] = ("export",)) -> None:
+        self._modes = modes
         self._options: Options | None = None
         self._mistake: tuple[str, ...] = ()
         self._by_file: dict[str, tuple[Finding, ...]] = {}
@@ -78,7 +84,7 @@ class Predictor:
         from exportlint.source.engine import Options
 
         if self._options is None:
-            plain = Options(whole_project=False)
+            plain = Options(modes=self._modes, whole_project=False)
             try:
                 asked = Options.of(Resolver().of(Path.cwd()))
                 self._options = dataclasses.replace(asked, modes=plain.modes, torch_version=None, whole_project=False)

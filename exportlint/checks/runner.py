@@ -176,7 +176,7 @@ class Runner:
         self._fresh_done = False
         self._lock = threading.Lock()
         self._prepared = Prepared(self._prepare)
-        self._predictor = Predictor()
+        self._predictor = Predictor(joining.modes_of(options.checks))
         self._silence = Silence()
         self._processes: set[subprocess.Popen[bytes]] = set()
 

@@ -446,7 +446,7 @@ RULE = Rule(
         ),
     ),
     proof="capture",
-    observed_by=(Observer(check="capture"),),
+    observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Asked, Converted, Iterated, Indexed, Called),
     match=match,
 )

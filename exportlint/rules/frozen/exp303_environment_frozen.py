@@ -136,7 +136,7 @@ RULE = Rule(
         ),
     ),
     proof="surroundings",
-    observed_by=(Observer(check="state"),),
+    observed_by=(Observer(check="state"), Observer(check="compile", mode="compile")),
     events=(Asked, Indexed, Used),
     match=match,
 )

@@ -183,7 +183,7 @@ RULE = Rule(
         ),
     ),
     proof="capture",
-    observed_by=(Observer(check="capture"),),
+    observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Called, Entered),
     match=match,
 )

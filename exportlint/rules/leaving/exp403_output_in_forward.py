@@ -93,7 +93,7 @@ RULE = Rule(
         ),
     ),
     proof="capture",
-    observed_by=(Observer(check="capture", mode="compile"),),
+    observed_by=(Observer(check="compile", mode="compile"),),
     events=(Called,),
     match=match,
 )

@@ -69,7 +69,7 @@ RULE = Rule(
         Near(variant="traced", bad=_near(_TRACE, "legacy"), good=_near(_TRACE, "plain")),
     ),
     proof="capture",
-    observed_by=(Observer(check="capture"),),
+    observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Called,),
     match=match,
 )

@@ -68,7 +68,7 @@ RULE = Rule(
         Near(bad=_cond("x"), good=_cond("-x")),
     ),
     proof="capture",
-    observed_by=(Observer(check="capture"),),
+    observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Branched,),
     match=match,
 )

@@ -99,7 +99,7 @@ RULE = Rule(
     ),
     proof="capture",
     stage="preview",
-    observed_by=(Observer(check="capture"),),
+    observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Paired,),
     match=match,
 )

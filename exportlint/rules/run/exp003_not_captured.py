@@ -1,7 +1,8 @@
 """# not-captured (EXP003)
 
 ## What it does
-Reports a failure of `torch.export.export` for which the catalogue holds no more specific rule.
+Reports a failure of `torch.export.export` for which the catalogue holds no more specific rule; of `torch.compile` and
+AOTInductor too, where they are checked.
 
 ## Why it matters
 A model that is not captured cannot be shipped without its Python source.

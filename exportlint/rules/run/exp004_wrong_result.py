@@ -2,7 +2,7 @@
 
 ## What it does
 Reports a difference between the exported program and the eager model on the same inputs, where no more specific rule
-explains it.
+explains it. The same holds of what `torch.compile` and AOTInductor make of them, where they are checked.
 
 ## Why it matters
 The program was captured without an error, so nobody notices until its results are used.

@@ -46,7 +46,7 @@ RULE = Rule(
         ),
     ),
     proof="second device",
-    observed_by=(Observer(check="device"),),
+    observed_by=(Observer(check="device"), Observer(check="compile", mode="compile")),
     events=(Called,),
     match=match,
 )
