@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from exportlint.checks.case import Inputs, ModelCase
+    from exportlint.shapes.contents import Domain
     from exportlint.shapes.contract import Contract
     from exportlint.shapes.strategies import Space
 
@@ -94,20 +95,22 @@ def shapes(contract: Contract) -> SearchStrategy[dict[str, tuple[int, ...]]]:
 
     Relations between dimensions are kept. Sizes go to the declared maximum, and shrink towards the smallest. A Python
     integer that may vary is there as well, alone in its tuple.
+
+    Raises:
+        TypeError: When it is no contract.
     """
-    from hypothesis import strategies as st
+    from exportlint.shapes.contract import Contract, wanted
+    from exportlint.shapes.strategies import Space, values_of
 
-    from exportlint.shapes.contract import wanted
-    from exportlint.shapes.strategies import Space, size
-
+    if not isinstance(contract, Contract):
+        raise TypeError(f"shapes are drawn from what strategies.contract returns, not from a {type(contract).__name__}")
     space = Space(((), {}), contract, wanted(contract), {})
-    variables = {key: size(*bounds) for key, bounds in space.variables().items()}
 
     def named(values: Mapping[Any, int]) -> dict[str, tuple[int, ...]]:
         made = space.shapes(values)
         return {leaf.words: made[leaf.index] for leaf in contract.leaves}
 
-    return st.fixed_dictionaries(variables).map(named)
+    return values_of(space.variables()).map(named)
 
 
 def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
@@ -125,20 +128,47 @@ def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
             vary.
 
     Raises:
+        TypeError: When it is no model case.
+        ValueError: When its `dynamic_shapes` do not fit its example, or it has methods, which have calls of their own.
         Exception: What the case's functions or its model raise.
     """
-    from exportlint.checks.context import Context, Settings
-    from exportlint.shapes import contents
+    from exportlint.checks.case import ModelCase
+    from exportlint.checks.context import ModelError
     from exportlint.shapes.contract import wanted
     from exportlint.shapes.strategies import Space
 
-    context = Context(case, Settings(()), announce=lambda _: None)
-    asked, _ = context.contract()
-    example = context.example()
-    domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
+    if not isinstance(case, ModelCase):
+        raise TypeError(f"inputs are drawn of a ModelCase, not of a {type(case).__name__}")
+    if case.methods:
+        names = ", ".join(case.methods)
+        raise ValueError(
+            f"case {case.name!r} has methods, each with calls of its own; case.expand() gives one: {names}"
+        )
+    try:
+        example, asked, domains = _of_case(case)
+    except ModelError as error:
+        raise (error.__cause__ or error) from None
     space = Space(example, asked, wanted(asked), domains, _few_elements(asked))
     _warn_of_lowered(space)
     return space.drawn().map(lambda drawn: drawn.inputs)
+
+
+def _of_case(case: ModelCase) -> tuple[Inputs, Contract, dict[int, Domain]]:
+    """The example of a case, its contract, and the values of its tensors.
+
+    Raises:
+        ModelError: When the model cannot be built, or a call not be made.
+        ValueError: When the dynamic shapes do not fit the example.
+    """
+    from exportlint.checks.context import Context, Settings
+    from exportlint.shapes import contents
+
+    context = Context(case, Settings(()), announce=lambda _: None)
+    if case.dynamic_shapes is not None and not hasattr(case.dynamic_shapes, "dynamic_shapes"):
+        _fitting(context.build(), context.example(), case.dynamic_shapes)
+    asked, _ = context.contract()
+    domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
+    return context.example(), asked, domains
 
 
 def _few_elements(contract: Contract) -> Callable[[Mapping[str, int]], bool]:

@@ -222,3 +222,52 @@ def test_sizes_go_up_to_the_declared_maximum_or_it_is_said(maximum, recwarn):
     assert find(drawn, lambda inputs: len(inputs[0][0]) >= 100, settings=few)[0][0].shape[0] in (100, 101)
     sizes = strategies.shapes(strategies.contract(Doubles(), (torch.randn(4, 8),), dynamic_shapes=shapes))
     assert find(sizes, lambda shape: shape["x"][0] == maximum, settings=few)
+
+
+def test_bounds_and_equal_sizes_are_among_few_draws():
+    dims = {"x": {0: Dim("n", max=1000), 1: Dim("m", max=500)}}
+    seen = []
+
+    @settings(QUICK, max_examples=20, derandomize=True)
+    @given(strategies.shapes(strategies.contract(Doubles(), (torch.randn(4, 8),), dynamic_shapes=dims)))
+    def check(shapes):
+        seen.append(shapes["x"])
+
+    check()
+    assert {1, 1000} <= {rows for rows, _ in seen}
+    assert {1, 500} <= {columns for _, columns in seen}
+    assert any(rows == columns > 1 for rows, columns in seen)
+    assert sum(rows == columns for rows, columns in seen) < len(seen) / 2
+
+
+def fails():
+    raise ZeroDivisionError("no inputs today")
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "words"),
+    [
+        (Doubles(), TypeError, "inputs are drawn of a ModelCase, not of a Doubles"),
+        (
+            ModelCase(Doubles, methods={"forward": (MASK,)}),
+            ValueError,
+            r"case 'Doubles' has methods, each with calls of its own; case.expand\(\) gives one: forward",
+        ),
+        (
+            ModelCase(Doubles, (MASK,), dynamic_shapes={"x": {5: BATCH}}),
+            ValueError,
+            "dynamic_shapes names dimension 5 of x, which has 2",
+        ),
+        (ModelCase(Doubles, (MASK,), dynamic_shapes={"y": {0: BATCH}}), ValueError, "dynamic_shapes names 'y'"),
+        (ModelCase(Doubles, fails), ZeroDivisionError, "no inputs today"),
+        (ModelCase(Doubles, (MASK,), inputs2=fails), ZeroDivisionError, "no inputs today"),
+    ],
+)
+def test_cases_of_which_no_inputs_can_be_drawn(case, kind, words):
+    with pytest.raises(kind, match=words):
+        strategies.inputs(case)
+
+
+def test_shapes_are_drawn_from_contracts_only():
+    with pytest.raises(TypeError, match=r"shapes are drawn from what strategies\.contract returns, not from a Doubles"):
+        strategies.shapes(Doubles())

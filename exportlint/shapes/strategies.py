@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 MOST_OF_EXAMPLE = 16  # where no maximum is declared, sizes go up to so many times that of the example
 GROWTH = 2  # from one of the large sizes of a sweep to the next
-FINE = 10_000  # steps of a large size that is drawn
+WIDEST = 100  # a range of integers up to which hypothesis draws them evenly; of wider ones it prefers the smallest
+FEW = 8  # sizes that are drawn without a preference for the largest
+OFTEN = 4  # one draw in so many, nearly, of those that may be is the largest
+ALIKE = 4  # in one draw of so many all sizes are the same
 UNFITTED = 4  # one draw in so many looks at no guard
 FINER = 8  # times as many sizes as are wanted are looked at, where only some of them fit
 
@@ -102,7 +105,7 @@ class Space:
 
         variables = self.variables()
 
-        sizes = {key: size(*bounds) for key, bounds in variables.items()}
+        sizes = values_of(variables)
         seeds = st.integers(0, 2**16)
         unfitted = st.integers(0, UNFITTED - 1)
 
@@ -116,8 +119,7 @@ class Space:
                 kind, layout = draw(contents(kinds, layouts))
                 return kind, draw(seeds), layout
 
-            values = {key: draw(strategy) for key, strategy in sizes.items()}
-            values = self._within(values, variables, self.cheap or self.affordable)
+            values = self._within(draw(sizes), variables, self.cheap or self.affordable)
             if self.fits and draw(unfitted) < UNFITTED - 1:
                 values = {key: self._fitted(key, variables[key], value) for key, value in values.items()}
             return self.call(self.shapes(values), choose)
@@ -186,7 +188,7 @@ class Space:
     def variables(self) -> dict[Any, tuple[int, int, int]]:
         """What is drawn: the symbols that stand for dynamic dimensions, with three sizes of each.
 
-        These are the smallest; one up to which every size is as likely; and the largest, to which the logarithm is.
+        These are the smallest; one up to which every size is as likely; and the largest.
         That is the declared maximum, lowered to what is affordable, or where none is declared to what is cheap.
         """
         variables: dict[Any, tuple[int, int, int]] = {}
@@ -360,14 +362,39 @@ def _between(low: int, high: int, part: float) -> int:
 
 
 def size(low: int, high: int, edge: int) -> SearchStrategy[int]:
-    """Sizes from `low` to `high`, and now and then up to `edge` by their logarithm; shrinks towards `low`."""
+    """Sizes from `low` to `high`, and as often larger ones up to `edge`, the smaller the likelier; the largest often.
+
+    Shrinks towards `low`.
+    """
     from hypothesis import strategies as st
 
-    if edge <= high:
-        return st.integers(low, high)
-    start = max(high, 0) + 1
-    large = st.integers(0, FINE).map(lambda part: _between(start, edge, part / FINE))
-    return st.one_of(st.integers(low, high), st.integers(low, high), large)  # the first is what it shrinks to
+    edge, high = max(high, edge), min(high, low + WIDEST)
+    if edge == high:
+        beyond = 0 if high - low < FEW else (high - low) // OFTEN
+        return st.integers(low, high + beyond).map(lambda size: min(size, high))
+    # The largest is no strategy of its own, since shrinking would not leave it.
+    large = st.integers(high + 1, 2 * edge - high).map(lambda size: min(size, edge))
+    return st.one_of(st.integers(low, high), large)  # the first is what it shrinks to
+
+
+def values_of(variables: Mapping[Any, tuple[int, int, int]]) -> SearchStrategy[dict[Any, int]]:
+    """Values of variables, with bounds as for `size`; now and then all the same, where their ranges allow."""
+    from hypothesis import strategies as st
+
+    sizes = {key: size(*bounds) for key, bounds in variables.items()}
+    if len(sizes) < 2:
+        return st.fixed_dictionaries(sizes)
+    alike = st.integers(0, ALIKE - 1)
+
+    @st.composite
+    def draw_values(draw: DrawFn) -> dict[Any, int]:
+        values = {key: draw(strategy) for key, strategy in sizes.items()}
+        same = next(iter(values.values()))
+        if draw(alike) == ALIKE - 1 and all(low <= same <= edge for low, _, edge in variables.values()):
+            return dict.fromkeys(values, same)
+        return values
+
+    return draw_values()
 
 
 def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
