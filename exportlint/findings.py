@@ -54,6 +54,7 @@ CHECK_KINDS = (
     CheckKind("methods", "captures the case's methods together and calls them one after the other"),
     CheckKind("training", "compares the gradients of the case's loss"),
     CheckKind("torchscript", "traces and scripts the model, as older deployments do", optional=True),
+    CheckKind("checkpoint", "saves the state dict and a training, and loads them into a fresh model", optional=True),
     CheckKind("compile", "captures the model as one graph with torch.compile, and compiles it", optional=True),
     CheckKind("lint", "lays what the linter predicts over what the other checks saw"),
 )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 # Control characters but tab and newline, marks that reorder text, line separators, lone surrogates, non-characters.
 _INVISIBLE = re.compile(
@@ -56,6 +57,14 @@ def clip(text: str, limit: int) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes in the unit that keeps them readable."""
+    value, unit = float(number), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{number} bytes" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
 
 
 def listed(words: Sequence[str], most: int) -> str:

@@ -281,6 +281,7 @@ class ModelCase:
             "steps": bool(whole.steps) and first,
             "methods": self.whole is not None and len(whole.methods) > 1 and first,
             "training": self.loss is not None,
+            "checkpoint": first,
         }
         return asked.get(check, True)
 

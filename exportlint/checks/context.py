@@ -218,8 +218,13 @@ class Context:
         """Say what is done next."""
         self.announce(name)
 
-    def build(self) -> torch.nn.Module:
-        """A fresh model as the factory makes it, always with the same random numbers.
+    @property
+    def makes_anew(self) -> bool:
+        """Whether the factory, which was called, makes another model each time."""
+        return self._shared is None
+
+    def build(self, seed: int = SEED) -> torch.nn.Module:
+        """A fresh model as the factory makes it, with the random numbers of this seed.
 
         Raises:
             ModelError: When the factory raises or returns no module.
@@ -230,16 +235,16 @@ class Context:
         try:
             if isinstance(self.case.model, nn.Module):
                 return cast("nn.Module", _copied(self.case.model))
-            model = self._made()
+            model = self._made(seed)
         except Exception as error:
             raise ModelError("build") from error
         return as_module(model, self.case.name)
 
-    def _made(self) -> Any:
+    def _made(self, seed: int) -> Any:
         """What the factory makes; a copy of it as it was at first, where the factory returns one object every time."""
         if self._shared is not None:
             return copy.deepcopy(self._shared)
-        seed_everything()
+        seed_everything(seed)
         model = self.case.model()
         if not self._built:
             self._built = True
@@ -486,18 +491,18 @@ def flat_call(function: Callable[..., Any], args: Iterable[Any]) -> Any:
     return call(function, (tuple(args), {}))
 
 
-def seed_everything() -> None:
+def seed_everything(seed: int = SEED) -> None:
     """Seed the generators of torch, Python and, where it is loaded, numpy."""
     import torch
 
     if _accelerated():
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
     else:  # the same without the stack trace that torch formats for each kind of device that is not there
-        torch.default_generator.manual_seed(SEED)
-    random.seed(SEED)
+        torch.default_generator.manual_seed(seed)
+    random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(SEED)
+        numpy.random.seed(seed)
 
 
 def _accelerated() -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from exportlint import blame
+from exportlint import blame, text
 from exportlint.checks import programs, sequences
 from exportlint.checks.context import Context, ModelError
 from exportlint.checks.programs import Programs
@@ -65,7 +65,7 @@ def _check(subject: Programs) -> CheckResult:
     shared, notes = _shared(subject), []
     if shared:
         size = sum(nbytes for _, nbytes in shared.values())
-        notes.append(f"{len(shared)} tensors of {_words(size)} are used by more than one method")
+        notes.append(f"{len(shared)} tensors of {text.size(size)} are used by more than one method")
     why_not = packages.why_not()
     if why_not is not None:
         return CheckResult(
@@ -94,7 +94,7 @@ def _saved(subject: Programs, notes: list[str]) -> CheckResult:
     again = Programs(subject.ctx, loaded, {name: program.module() for name, program in loaded.items()})
     parted = _part(again)
     if parted is None:
-        reason = f"{len(loaded)} methods in a file of {_words(size)}"
+        reason = f"{len(loaded)} methods in a file of {text.size(size)}"
         return CheckResult(name=NAME, outcome="passed", reason=reason, notes=(*notes, *subject.ctx.judged))
     name = parted.done[-1].name
     message = f"saved in one file, the methods no longer share state: {name} does not see what the others wrote"
@@ -164,16 +164,11 @@ def _shared(subject: Programs) -> dict[str, tuple[set[str], int]]:
 def _about_size(programs: Mapping[str, ExportedProgram], loaded: Mapping[str, ExportedProgram], size: int) -> str:
     """The size of the file, and how much of it is there more than once."""
     once, twice = _memory(programs), _memory(loaded)
-    again = f", {_words(twice - once)} of it more than once" if twice > once else ""
-    return f"the file of {_words(size)} holds tensors of {_words(twice)}{again}"
+    again = f", {text.size(twice - once)} of it more than once" if twice > once else ""
+    return f"the file of {text.size(size)} holds tensors of {text.size(twice)}{again}"
 
 
 def _memory(programs: Mapping[str, ExportedProgram]) -> int:
     """Bytes of all tensors, those in the same memory counted once."""
     sizes = {t.data_ptr(): t.nbytes for program in programs.values() for t in _tensors(program).values() if t.numel()}
     return sum(sizes.values())
-
-
-def _words(size: int) -> str:
-    """A number of bytes for a reader."""
-    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"

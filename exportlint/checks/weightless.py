@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
 from exportlint.checks import uncaptured
-from exportlint.checks.context import Context, ModelError, NotCapturedError, as_module, fresh, seed_everything
+from exportlint.checks.context import SEED, Context, ModelError, NotCapturedError, as_module, fresh, seed_everything
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class WeightlessContext(Context):
             self._mode = fake.mode()
         return self._mode
 
-    def build(self) -> torch.nn.Module:
+    def build(self, seed: int = SEED) -> torch.nn.Module:
         """A model without numbers.
 
         Raises:
@@ -52,7 +52,7 @@ class WeightlessContext(Context):
         from torch import nn
 
         self.stage("build")
-        seed_everything()
+        seed_everything(seed)
         try:
             if isinstance(self.case.model, nn.Module):
                 raise TypeError(

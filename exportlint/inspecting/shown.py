@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.inspecting.description import KINDS
 from exportlint.inspecting.needs import custom_operators
-from exportlint.text import counted, listed, visible
+from exportlint.text import counted, listed, size, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from exportlint.inspecting.description import Argument, Description, Method, PickleFile, Tensor
 
 FEW = 8
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def lines(found: Description, everything: bool = False) -> Iterator[str]:
@@ -57,14 +56,6 @@ def described(tensor: Tensor) -> str:
     """``parameter l.weight: float32 [3, 4] on cpu``."""
     shape = ", ".join(map(str, tensor.shape))
     return f"{tensor.role} {tensor.name}: {tensor.dtype} [{shape}] on {tensor.device}"
-
-
-def size(number: int) -> str:
-    """Bytes in the unit that keeps them readable."""
-    value, unit = float(number), 0
-    while value >= 1024 and unit < len(UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{number} bytes" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
 
 
 def differences(old: Description, new: Description) -> list[str]:

@@ -12,7 +12,7 @@ from exportlint.checks import jobs
 from exportlint.checks.case import ModelCase
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.runner import Options, Runner
-from exportlint.findings import CHECKS
+from exportlint.findings import DEFAULT_CHECKS
 
 aten = torch.ops.aten
 X = torch.linspace(-1, 1, 32).view(4, 8)
@@ -72,7 +72,7 @@ class Quantised(nn.Module):
 
 
 def outcomes(case):
-    with Runner(Options(checks=CHECKS, examples=2)) as runner:
+    with Runner(Options(checks=DEFAULT_CHECKS, examples=2)) as runner:
         return {check.name: check for check in runner.check_object(case, "t").checks}
 
 
@@ -163,7 +163,7 @@ def mesh(tmp_path):
 
 def test_distributed_tensors_are_named(mesh, tmp_path):
     case = ModelCase(lambda: Spread(mesh), (DTensor.from_local(X, mesh, [Replicate()]),), name="spread")
-    ctx = Context(case, Settings(CHECKS, examples=2, workdir=str(tmp_path)), lambda _: None)
-    found = {name: jobs.run_check(name, ctx) for name in CHECKS}
+    ctx = Context(case, Settings(DEFAULT_CHECKS, examples=2, workdir=str(tmp_path)), lambda _: None)
+    found = {name: jobs.run_check(name, ctx) for name in DEFAULT_CHECKS}
     assert has_named(found, "torch.distributed.tensor.DTensor") == {"reload", "device", "shapes", "twins"}
     assert unlike(found, {"capture": "passed", "state": "passed", **NOT_ASKED}) == {}

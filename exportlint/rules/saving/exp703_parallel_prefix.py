@@ -7,6 +7,9 @@ Reports that the state dict of a module in `nn.DataParallel` or `DistributedData
 Every key of it begins with `module.`. The file does not load into the model itself: `load_state_dict` raises, and with
 `strict=False` it loads nothing without a word. Where the file that saves also takes the prefix away, nothing is
 reported.
+
+The check `checkpoint` reports it of a factory that returns such a wrapper, and of one that returns what `torch.compile`
+made, whose keys begin with `_orig_mod.`.
 """
 
 from __future__ import annotations
