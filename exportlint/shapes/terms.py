@@ -98,9 +98,11 @@ class _Terms:
             grant, words, why = "equal", "a size that another dimension must have too", of("equal", "bound")
         elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
             grant, words, why = "range", between(low, high), of("bounded", "unequal", "counted", "apart")
+            if guards := of("pinned", "counted", "divisible"):  # a range is all that torch keeps of these
+                words, why = f"{words} where {conditions.words(guards[0])}", guards
         elif guards := of("divisible"):
             grant, words, why = "divisible", f"where {conditions.words(guards[0])}", guards
-        elif guards := of("bound", "counted", "unequal", "apart"):
+        elif guards := of("pinned") or of("bound", "counted", "unequal", "apart"):
             grant, words, why = "bound", f"where {conditions.words(guards[0])}", guards
         return grant, words, why
 

@@ -46,6 +46,14 @@ def equal(self, x, y):
     return x + y
 
 
+def half(self, x):
+    return x + torch.ones(int(x.shape[0] * 0.5)).sum()
+
+
+def fours(self, x):
+    return sum(part.sum() for part in x.split(4))
+
+
 def shifted(self, x, y):
     return x[1:] + y
 
@@ -58,6 +66,13 @@ def shifted(self, x, y):
         (sliced, (X,), "range", "x.shape[0]: asked from 2, granted from 2 to 7"),
         (even, (X,), "divisible", "x.shape[0]: asked from 2, granted where x.shape[0] is divisible by 2"),
         (product, (X,), "bound", "x.shape[0]: asked from 2, granted where x.shape[1]*x.shape[0] < 100"),
+        (half, (X,), "bound", "x.shape[0]: asked from 2, granted where int(0.5*x.shape[0]) == 2"),
+        (
+            fours,
+            (torch.ones(10, 2),),
+            "range",
+            "x.shape[0]: asked from 2, granted from 8 where (x.shape[0] + 3) // 4 == 3",
+        ),
         (equal, (X, Y), "equal", "x.shape[0]: asked from 2, granted a size that another dimension must have too"),
         (shifted, (torch.ones(5, 6), Y), "related", None),
     ],
