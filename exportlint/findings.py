@@ -56,6 +56,7 @@ CHECK_KINDS = (
     CheckKind("torchscript", "traces and scripts the model, as older deployments do", optional=True),
     CheckKind("checkpoint", "saves the state dict and a training, and loads them into a fresh model", optional=True),
     CheckKind("compile", "captures the model as one graph with torch.compile, and compiles it", optional=True),
+    CheckKind("aoti", "compiles the program with AOTInductor, and runs it in another process", optional=True),
     CheckKind("lint", "lays what the linter predicts over what the other checks saw"),
 )
 CHECKS = tuple(kind.name for kind in CHECK_KINDS)
