@@ -620,3 +620,14 @@ def test_a_fault_behind_a_divisibility_that_the_model_wants_is_found_and_shrinks
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
     assert f"the smallest failing call: {call}" in found.notes
     assert not any("the eager model refused" in note for note in found.notes)
+
+
+def windows(self, x):
+    x = nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4))
+    return x.unflatten(1, (-1, 4)).permute(0, 2, 1, 3).reshape(-1, 4, x.shape[2])  # at: windows
+
+
+def test_a_size_that_torch_tells_apart_for_its_strides_is_advice():
+    found = check(windows, (torch.randn(3, 10, 6),), 20, dynamic_shapes={"x": dict.fromkeys(range(3), Dim.AUTO)})
+    assert (found.outcome, lines(found)) == ("passed", [])
+    assert {(f.severity, f.line) for f in found.findings} == {("info", marked(HERE, "windows"))}

@@ -212,7 +212,7 @@ class Subject:
         self.asked = [leaf.size(d) for leaf, d, _ in self.contract.asked]
         self._variables = Asked(self.contract).by_source
         self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
-        self._harmless: dict[str, bool] = {}  # of guards that tell a part apart: whether nothing depends on it
+        self._harmless: dict[str, bool] = {}  # of guards that tell a size apart: whether nothing depends on it
 
     def eager(self, inputs: Inputs) -> Any:
         """The eager model's result for copies of these arguments.
@@ -359,13 +359,13 @@ class Subject:
         return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
 
     def _is_torchs_own(self, guard: Guard, trial: Trial, expected: Any) -> bool:
-        """Whether torch tells a part of a size apart that is 0 or 1, and nothing depends on it.
+        """Whether torch tells one size apart, such as a part of 0 or 1 or equal strides, and nothing depends on it.
 
         Where the size is asked for by its range, the program should take it nevertheless. The first call decides,
         since smaller ones have plainer contents.
         """
         asked = {leaf.size(d): ask for leaf, d, ask in self.contract.asked}
-        if kind_of(guard) != "apart" or any(asked[s].ranged for s in guard.sources.values() if s in asked):
+        if kind_of(guard) not in ("apart", "unequal") or any(asked[s].ranged for s in guard.sources.values() if s in asked):
             return False
         if guard.text not in self._harmless:
             self._harmless[guard.text] = self._answers_unguarded(trial.inputs, expected)
