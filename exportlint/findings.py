@@ -135,6 +135,7 @@ class Finding:
         library: Whether a prediction is about a library's file, not about the project's.
         outcomes: What happens in each capture mode: of a prediction what its rule declares, of an observation what was
             seen in the mode that the check captured in.
+        sizes: Of a prediction about sizes: the inputs' sizes that it is about, such as ``x.shape[0]``, where known.
     """
 
     rule: str
@@ -149,6 +150,7 @@ class Finding:
     verdict: Verdict | None = None
     library: bool = False
     outcomes: Outcomes = field(default_factory=dict, hash=False)
+    sizes: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.findings import CheckResult, Finding
 from exportlint.rules import catalogue
-from exportlint.text import counted
+from exportlint.text import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,10 +41,12 @@ class Exercised:
         lines: Lines that ran in the eager call of the example, by file as findings name it.
         dynamic: Whether every dimension of every input that could vary was dynamic, so that any size that the source
             mentions was one.
+        sizes: The sizes of inputs that were dynamic, in the user's words, such as ``x.shape[0]``.
     """
 
     lines: Mapping[str, frozenset[int]]
     dynamic: bool = False
+    sizes: frozenset[str] = frozenset()
 
 
 def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised: Exercised) -> tuple[CheckResult, ...]:
@@ -115,14 +117,14 @@ def _verdict(
             return "not_exercised", f"{check.name} could not try all that may happen there"
         if prediction.outcomes.get(observer.mode) == "fine" or (check is None and number):
             continue  # nothing is predicted for it, or it is a further one that nobody asked for
-        reason = _why_blind(observer, check, exercised)
+        reason = _why_blind(observer, check, prediction, exercised)
         if reason is None:
             return "refuted", f"the line ran, and {observer.check} saw nothing wrong there"
         missing.append(reason)
     return "not_exercised", "; ".join(dict.fromkeys(missing)) or f"no check observes {prediction.rule}"
 
 
-def _why_blind(observer: Observer, check: CheckResult | None, exercised: Exercised) -> str | None:
+def _why_blind(observer: Observer, check: CheckResult | None, prediction: Finding, exercised: Exercised) -> str | None:
     """Why a check would not have seen the hazard on a line that ran; ``None`` where it would."""
     if check is None:
         return f"{observer.check} was not run"
@@ -133,9 +135,18 @@ def _why_blind(observer: Observer, check: CheckResult | None, exercised: Exercis
         return f"{check.name} had no numbers to check"
     if observer.mode != CAPTURES_IN.get(check.name, "export"):
         return f"{check.name} does not capture in the mode {observer.mode}"
-    if observer.precondition and not exercised.dynamic:
-        return f"{check.name} ran, and not every dimension was dynamic"
-    return None
+    return _why_static(check.name, prediction, exercised) if observer.precondition else None
+
+
+def _why_static(check: str, prediction: Finding, exercised: Exercised) -> str | None:
+    """Which of the sizes that a prediction is about did not vary; ``None`` where each did."""
+    if exercised.dynamic:
+        return None
+    if not prediction.sizes:
+        return f"{check} ran, and not every dimension was dynamic"
+    fixed = sorted(set(prediction.sizes) - exercised.sizes)
+    were = "was" if len(fixed) == 1 else "were"
+    return f"{check} ran, and {listed(fixed, 3)} {were} not dynamic" if fixed else None
 
 
 def _untried(prediction: Finding, check: CheckResult) -> bool:

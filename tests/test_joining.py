@@ -99,9 +99,23 @@ def test_another_check_refutes_nothing():
 
 
 @pytest.mark.parametrize(("dynamic", "expected"), [(True, "refuted"), (False, "not_exercised")])
-def test_a_size_is_refuted_only_when_every_dimension_was_dynamic(dynamic, expected):
+def test_a_size_of_which_nothing_is_known_is_refuted_only_when_every_dimension_was_dynamic(dynamic, expected):
     said = verdict(finding("EXP301"), check("shapes", "passed"), exercised=ran(5, dynamic=dynamic))
     assert said[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        (("x.shape[0]",), ("refuted", "the line ran, and shapes saw nothing wrong there")),
+        (("x.shape[1]",), ("not_exercised", "shapes ran, and x.shape[1] was not dynamic")),
+        (("x.shape[0]", "y.shape[0]"), ("not_exercised", "shapes ran, and y.shape[0] was not dynamic")),
+        ((), ("not_exercised", "shapes ran, and not every dimension was dynamic")),
+    ],
+)
+def test_a_size_is_refuted_when_the_dimensions_that_it_comes_from_were_dynamic(sizes, expected):
+    exercised = Exercised({"m.py": frozenset({5})}, dynamic=False, sizes=frozenset({"x.shape[0]"}))
+    assert verdict(finding("EXP301", sizes=sizes), check("shapes", "passed"), exercised=exercised) == expected
 
 
 def test_what_no_rule_predicted_was_missed():

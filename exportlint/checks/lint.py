@@ -40,10 +40,9 @@ def exercised(ctx: Context) -> dict[str, Any]:
     ctx.stage("eager call that records lines")
     for file, line in divergence.lines_of(lambda: call(ctx.build(), inputs)):
         lines.setdefault(display_path(file), set()).add(line)
-    return {"lines": {file: sorted(numbers) for file, numbers in lines.items()}, "dynamic": _all_dynamic(ctx)}
-
-
-def _all_dynamic(ctx: Context) -> bool:
-    """Whether every dimension of every input was asked to be dynamic, so that any size in the source was."""
     contract, _ = ctx.contract()
-    return contract.dynamic and all(len(leaf.asked) == len(leaf.shape) for leaf in contract.leaves)
+    return {
+        "lines": {file: sorted(numbers) for file, numbers in lines.items()},
+        "dynamic": contract.dynamic and all(len(leaf.asked) == len(leaf.shape) for leaf in contract.leaves),
+        "sizes": sorted(leaf.name(d) for leaf, d, _ in contract.asked),
+    }

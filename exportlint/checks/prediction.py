@@ -115,6 +115,7 @@ def as_finding(prediction: Prediction) -> Finding:
         source=place.source or None,
         rewrite=prediction.rewrite,
         outcomes=prediction.outcomes,
+        sizes=prediction.sizes,
     )
 
 

@@ -43,6 +43,7 @@ from exportlint.source.values import (
     is_tensor,
     join,
     join_all,
+    made_of,
     options,
     sizes,
 )
@@ -359,7 +360,8 @@ def _product(found: list[Size | Shape]) -> Value:
     """The number computed from sizes; it varies where one of them does."""
     known = [size for size in found if isinstance(size, Size)]
     varying = next((size for size in known if size.varies), None)
-    return (varying or known[0]).opaque if known else Size()
+    of = made_of(known if len(known) == len(found) else ())
+    return replace((varying or known[0]).opaque, of=of) if known else Size()
 
 
 def _numpy(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:

@@ -253,12 +253,16 @@ def _run(it: Interpreter, case: _Case) -> None:
     others = case.second.items if isinstance(case.second, Sequence) and case.second.items is not None else ()
     positional = tuple(
         _as_input(
-            it, value, others[i] if i < len(others) else None, wanted.get(names[i].arg) if i < len(names) else None
+            it,
+            value,
+            others[i] if i < len(others) else None,
+            wanted.get(names[i].arg) if i < len(names) else None,
+            names[i].arg if i < len(names) else "",
         )
         for i, value in enumerate(first.items)
     )
     named = case.kwargs.items if isinstance(case.kwargs, Dict) else ()
-    keywords = {str(key): _as_input(it, value, None, wanted.get(str(key))) for key, value in named}
+    keywords = {str(key): _as_input(it, value, None, wanted.get(str(key)), str(key)) for key, value in named}
     if function is not None:
         _, module = written(function)
         for node, value in zip(names, positional, strict=False):
@@ -283,11 +287,17 @@ def _wanted(shapes: Value, names: list[str]) -> Mapping[str, Value]:
     return dict(zip(names, shapes.items or (), strict=False)) if isinstance(shapes, Sequence) else {}
 
 
-def _as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value | None) -> Value:
-    """An example input as `forward` sees it; which dimensions vary follows from a second example or from a request."""
+def _as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value | None, words: str = "") -> Value:
+    """An example input as `forward` sees it; which dimensions vary follows from a second example or from a request.
+
+    `words` are the user's for it, such as ``batch['ids']``; empty where there are none.
+    """
     if isinstance(value, Sequence) and value.items is not None:
         others, asked = _parts(other), _parts(wanted)
-        items = tuple(_as_input(it, v, others.get(i), asked.get(i)) for i, v in enumerate(value.items))
+        items = tuple(
+            _as_input(it, v, others.get(i), asked.get(i), f"{words}[{i}]" if words else "")
+            for i, v in enumerate(value.items)
+        )
         return replace(value, items=items, kept="")
     if isinstance(value, Instance):
         known = it.attributes[value.key]
@@ -295,12 +305,16 @@ def _as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value 
         return value
     if isinstance(value, Dict):
         others, asked = _parts(other), _parts(wanted)
-        return Dict(tuple((k, _as_input(it, v, others.get(k), asked.get(k))) for k, v in value.items), value.element)
+        entries = tuple(
+            (k, _as_input(it, v, others.get(k), asked.get(k), f"{words}[{k!r}]" if words else ""))
+            for k, v in value.items
+        )
+        return Dict(entries, value.element)
     if not isinstance(value, Tensor):
         return Static(type(value.value).__name__) if isinstance(value, Const) and value != NONE else value
     dims = None
     if value.dims is not None:
-        dims = tuple(_dim(i, d, len(value.dims), other, wanted) for i, d in enumerate(value.dims))
+        dims = tuple(_dim(i, d, len(value.dims), other, wanted, words) for i, d in enumerate(value.dims))
     return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean, real=value.real)
 
 
@@ -311,7 +325,7 @@ def _parts(value: Value | None) -> dict[Any, Value]:
     return dict(enumerate(value.items or ())) if isinstance(value, Sequence) else {}
 
 
-def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None) -> Value:
+def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | None, words: str) -> Value:
     example = _example(size)
     others = other.dims or () if isinstance(other, Tensor) else ()
     second = _example(others[i]) if len(others) == rank else None
@@ -323,7 +337,8 @@ def _dim(i: int, size: Value, rank: int, other: Value | None, wanted: Value | No
         unbounded = not dynamic or asked in _ANY_SIZE  # a named Dim may have bounds, or be a multiple
     elif second is not None and example is not None:
         dynamic = second != example
-    return Size(dynamic, i, rank, example, second, unbounded=unbounded, steps=())
+    of = frozenset({f"{words}.shape[{i}]"}) if words else frozenset[str]()
+    return Size(dynamic, i, rank, example, second, unbounded=unbounded, steps=(), of=of)
 
 
 def _example(size: Value) -> int | None:

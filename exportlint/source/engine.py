@@ -92,6 +92,8 @@ class Prediction:
         calls: Calls through which a model's ``forward`` gets there, outermost first: file and line.
         fix: The rewrite that can be applied.
         origins: Where what decides came from: file, line and words, the first first.
+        sizes: The sizes of a model case's inputs that it is about, such as ``x.shape[0]``; empty where not all are
+            known.
     """
 
     rule: Rule
@@ -105,6 +107,7 @@ class Prediction:
     calls: tuple[tuple[Path, int], ...] = ()
     fix: Fix | None = None
     origins: tuple[tuple[Path, int, str], ...] = ()
+    sizes: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, int, str, str]:
@@ -334,6 +337,7 @@ class _Run:
             calls=tuple((Path(file), line) for file, line in heard.calls),
             fix=heard.fix,
             origins=tuple((Path(file), line, words) for file, line, words in heard.origins),
+            sizes=heard.sizes,
         )
 
     def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:

@@ -38,6 +38,7 @@ from exportlint.source.values import (
     is_tensor,
     join,
     join_all,
+    made_of,
     options,
 )
 
@@ -203,7 +204,7 @@ def derived(found: list[Any]) -> Value:
     if not known:
         return first
     dynamic = True if any(s.dynamic for s in known) else None
-    return Size(False if all(s.dynamic is False for s in known) else dynamic)
+    return Size(False if all(s.dynamic is False for s in known) else dynamic, of=made_of(known))
 
 
 def _stepped(made: Value, op: ast.operator | None, left: Value, right: Value) -> Value:

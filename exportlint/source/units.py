@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ from exportlint.source.provenance import Came  # noqa: TC001 - msgspec asks for 
 from exportlint.source.sites import Range
 from exportlint.source.suppress import MARK
 from exportlint.source.tree import descendants
-from exportlint.source.values import is_state, options
+from exportlint.source.values import Sequence, Size, Tensor, Truth, Value, is_state, made_of, options, sizes
 
 if TYPE_CHECKING:
     import ast
@@ -64,6 +66,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
         calls: The calls that lead there, outermost first: real path and line.
         fix: The rewrite that can be applied; none where different calls would ask for different ones.
         origins: Where what decides came from: real path, line and words, the first first.
+        sizes: The sizes of a model case's inputs that it is about; empty where not all are known.
     """
 
     code: str
@@ -77,6 +80,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
     calls: tuple[tuple[str, int], ...] = ()
     fix: Fix | None = None
     origins: tuple[Came, ...] = ()
+    sizes: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, Range]:
@@ -229,7 +233,7 @@ class _Listener:
             begun = time.process_time() if self.seconds is not None else 0.0
             for match in rule.match(event) if rule.match is not None else ():
                 site, calls = _blamed(match, it)
-                heard = _heard(rule, match, site, calls, it)
+                heard = _heard(rule, match, site, calls, event, it)
                 known = (rule.code, match.variant, site, heard.rank)
                 if isinstance(event, _DECIDED) and known not in self.traced:  # of several of a rank the first is kept
                     self.traced.add(known)
@@ -256,7 +260,7 @@ def _holds(node: ast.AST, site: Site) -> bool:
     return first <= site.line <= last and any(part is site.node for part in descendants(node))
 
 
-def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], it: Interpreter) -> Heard:
+def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], event: Event, it: Interpreter) -> Heard:
     return Heard(
         rule.code,
         match.variant,
@@ -268,7 +272,31 @@ def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], it: Interpre
         it.of_case,
         tuple((os.fspath(at.source.path), at.line) for at in calls),
         at_hand.completed(it, match) if match.fix is not None else None,
+        sizes=_sizes_of(event) if it.of_case and any(each.precondition for each in rule.observed_by) else (),
     )
+
+
+def _sizes_of(event: Event) -> tuple[str, ...]:
+    """The inputs' sizes that an event of a model case is about; none where not all are known."""
+    fields = [getattr(event, each.name) for each in dataclasses.fields(event)]
+    values = [v for each in fields for v in (each if isinstance(each, tuple) else (each,)) if isinstance(v, Value)]
+    values += [v for each in fields if isinstance(each, Mapping) for v in each.values()]
+    return tuple(sorted(made_of([size for value in values for size in _varying_in(value)])))
+
+
+def _varying_in(value: Value) -> list[Size]:
+    """The sizes in a value that vary, those of a tensor's dimensions among them."""
+    found = list[Size]()
+    for option in options(value):
+        inside: tuple[Value, ...] = ()
+        if isinstance(option, Tensor):
+            inside = option.dims or ()
+        elif isinstance(option, Sequence):
+            inside = (option.dim,)
+        elif isinstance(option, Truth):
+            inside = (option.of, option.against)
+        found += [size for size in sizes((option, *inside)) if size.varies]
+    return found
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
     from exportlint.source.sites import Site
@@ -100,6 +100,8 @@ class Size(Value):
         unbounded: Whether any size from 2 on was asked for, as far as is known.
         steps: The arithmetic with constants that made the number of the dimension's size, in order; ``None`` where
             that is not known.
+        of: The sizes of a model case's inputs that it is made of, such as ``x.shape[0]``; empty where not all are
+            known.
     """
 
     dynamic: bool | None = None
@@ -109,6 +111,7 @@ class Size(Value):
     other: int | None = field(default=None, compare=False)
     unbounded: bool = False
     steps: tuple[Step, ...] | None = None
+    of: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def opaque(self) -> Size:
@@ -509,7 +512,7 @@ def join_all(values: tuple[Value, ...]) -> Value:
 
 def _merge(left: Value, right: Value) -> Value | None:
     """One value for two of a kind; ``None`` if they must be kept apart."""
-    if left == right and not isinstance(left, Static):
+    if left == right and not isinstance(left, (Static, Size)):
         return left
     if left == right and left.given == right.given:  # type: ignore[attr-defined]
         return left
@@ -520,7 +523,16 @@ def _merge(left: Value, right: Value) -> Value | None:
 
 
 def _merge_sizes(left: Size, right: Size) -> Value:
-    return Size(left.dynamic if left.dynamic == right.dynamic else None)
+    if left == right and left.of == right.of:
+        return left
+    merged = left if left == right else Size(left.dynamic if left.dynamic == right.dynamic else None)
+    return replace(merged, of=made_of((left, right)))
+
+
+def made_of(parts: Iterable[Size]) -> frozenset[str]:
+    """The inputs' sizes that several sizes are made of; none where they are not known of each."""
+    known = [part.of for part in parts]
+    return frozenset().union(*known) if all(known) else frozenset()
 
 
 def _merge_sequences(left: Sequence, right: Sequence) -> Value | None:

@@ -192,3 +192,39 @@ def test_a_case_that_takes_too_long_is_told_with_its_line(tmp_path: Path, monkey
     monkeypatch.setattr(interpreter, "_STEPS", 3)
     words = [left_out.words for left_out in examine([file], Options()).unanalysed]
     assert "the case in line 20 was not analysed: it takes more steps than the analysis may" in words
+
+
+SIZED = """
+import torch
+from elsewhere import WIDE
+from torch import nn
+from torch.export import Dim
+
+class Net(nn.Module):
+    def forward(self, x, batch):
+        {body}
+
+def build(): return Net()
+def inputs(): return (torch.ones(3, 4), {{"ids": torch.ones(5, 4)}})
+DYNAMIC_SHAPES = {shapes}
+"""
+ALL_VARY = '{"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, "batch": {"ids": {0: Dim.DYNAMIC}}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes"),
+    [
+        ("return x * int(x.shape[0] * 1.5)", ("x.shape[0]",)),
+        ("n = x.shape[0] * x.shape[1]; return x * int(n * 1.5)", ("x.shape[0]", "x.shape[1]")),
+        ("n = x.shape[0] if WIDE else x.shape[1]; return x * int(n * 1.5)", ("x.shape[0]", "x.shape[1]")),
+        ('return x * int(batch["ids"].shape[0] * 1.5)', ("batch['ids'].shape[0]",)),
+        ("return x.relu() * int(x.relu().shape[0] * 1.5)", ("x.shape[0]",)),
+        ("return x * int(x.nonzero().shape[1] * x.shape[0] * 1.5)", ()),
+        ("return x * 2 if x.shape[0] > 7 else x", ("x.shape[0]",)),
+        ("return sum(x[i] for i in range(x.shape[0]))", ("x.shape[0]",)),
+    ],
+)
+def test_a_prediction_about_sizes_names_those_of_the_inputs_that_it_comes_from(tmp_path, body, sizes):
+    path = tmp_path / "m.py"
+    path.write_text(SIZED.format(body=body, shapes=ALL_VARY), encoding="utf-8")
+    assert [p.sizes for p in examine([path], Options()).predictions if p.rule.code == "EXP301"] == [sizes]
