@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,8 @@ def put(
     """Bind an attribute of an object."""
     if isinstance(base, Class):
         _put_on_class(it, base, node, name, value, state, how)
+    if isinstance(base, Function):
+        _put_on_function(it, base, node, name, value, state, how)
     if isinstance(base, Module):
         _put_on_module(it, base, node, name, value, state, how)
     if not isinstance(base, Instance):
@@ -203,6 +206,24 @@ def _put_on_class(
 ) -> None:  # fmt: skip
     change = Changed(it.site(node, state), None, f"{base.entry.name}.{name}", value, UNKNOWN, how)
     it.write((base.entry, name), change, state)
+
+
+def _of_function(it: Interpreter, base: Function, name: str, state: State) -> Value:
+    """An attribute that a function was given: of what kind it is, where the file gives it one outside of functions."""
+    entry = base.entry
+    if entry is None or name.startswith("__"):
+        return UNKNOWN
+    given = re.search(rf"^{entry.name}\.{name}\s*(?::.+)?=(?!=)", entry.module.source.text, re.MULTILINE)
+    return it.read((entry, name), UNKNOWN if given is None else Static(), state)
+
+
+def _put_on_function(
+    it: Interpreter, base: Function, node: ast.AST, name: str, value: Value, state: State, how: str
+) -> None:  # fmt: skip
+    if base.entry is not None:
+        where = f"{base.entry.name}.{name}"
+        change = Changed(it.site(node, state), None, where, value, UNKNOWN, how, of_function=True)
+        it.write((base.entry, name), _guarded(change, state), state)
 
 
 def _put_on_module(
@@ -280,4 +301,5 @@ _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     Const: _method,
     Static: _method,
     Setting: _of_setting,
+    Function: _of_function,
 }

@@ -28,6 +28,7 @@ from exportlint.source.values import (
     Loaded,
     Method,
     Number,
+    Partial,
     Sequence,
     Shape,
     Size,
@@ -260,7 +261,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         return known
     if name in facts().modules:
         return TorchModule(name, _registered(name, _parts(given)))
-    handler = {"builtins": builtin_calls.call, "math": _math, "operator": _operator}.get(space)
+    handler = {"builtins": builtin_calls.call, "math": _math, "operator": _operator, "functools": _functools}.get(space)
     if handler is not None:
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
@@ -294,6 +295,20 @@ def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, sta
     if name.startswith("collections."):
         return _collection(name, given)
     return (given.get(0) or UNKNOWN) if name in _PROGRESS else None
+
+
+def _functools(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
+    """``partial``: a function with arguments. One that makes modules is left alone: they hang on later arguments."""
+    callee = given.get(0) if short == "partial" else None
+    plain = isinstance(callee, Function) or (isinstance(callee, External) and callee.name not in facts().modules)
+    if callee is None or given.open or not plain:
+        return UNKNOWN
+    return Partial(callee, given.positional[1:], tuple(given.keywords.items()))
+
+
+def _partial(it: Interpreter, node: ast.Call, callee: Partial, given: Arguments, state: State) -> Value:
+    merged = Arguments((*callee.positional, *given.positional), {**dict(callee.keywords), **given.keywords}, given.open)
+    return apply(it, node, callee.callee, merged, state)
 
 
 def _collection(name: str, given: Arguments) -> Value | None:
@@ -521,4 +536,5 @@ _CALLEES: dict[type[Value], Callable[[Interpreter, ast.Call, Any, Arguments, Sta
     Instance: _instance,
     TorchModule: torch_module,
     Class: _class,
+    Partial: _partial,
 }

@@ -130,6 +130,7 @@ class Changed(Event):
         origin: Where ``__init__`` binds the attribute.
         guard: The test of the ``if`` in which it happens.
         decides: Whether that ``if`` also returns, or binds a variable.
+        of_function: Whether it is an attribute of a function.
     """
 
     owner: Instance | None
@@ -140,6 +141,7 @@ class Changed(Event):
     origin: Site | None = None
     guard: Site | None = None
     decides: bool = False
+    of_function: bool = False
 
 
 @dataclass(frozen=True, slots=True)

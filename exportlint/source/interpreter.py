@@ -100,6 +100,7 @@ class Interpreter:
     reads: dict[Key, bool] = field(default_factory=dict)
     entered: set[ClassEntry] = field(default_factory=set)
     constructing: list[ClassEntry] = field(default_factory=list)
+    importing: int = 0
     used: set[str] = field(default_factory=set)
     containers: dict[str, Changed] = field(default_factory=dict)
     registered: dict[Key, str] = field(default_factory=dict)
@@ -111,9 +112,14 @@ class Interpreter:
     saved: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     bindings: dict[ast.AST, list[Binding]] = field(default_factory=dict)
 
+    @property
+    def lasting(self) -> bool:
+        """Whether what is made now is there before the first call: in a constructor, or when a file is imported."""
+        return bool(self.constructing or self.importing)
+
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
-        self.steps, self.silent, self.optional = _STEPS, 0, 0
+        self.steps, self.silent, self.optional, self.importing = _STEPS, 0, 0, 0
         self.stack.clear()
         self.calls.clear()
         self.constructing.clear()
@@ -223,7 +229,7 @@ class Interpreter:
         forward = function.entry is not None and function.entry.name == "forward"
         if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
-        frame = Frame(closure.module, closure.cls, function.owner)
+        frame = Frame(closure.module, closure.cls, function.owner, home=closure)
         inner = State(frame, dict(closure.variables), state.heap)
         bind(self, function, arguments, inner)
         self.stack.append(node)
@@ -379,6 +385,8 @@ class Interpreter:
 
     def name(self, name: str, state: State) -> Value:
         """The value of a name."""
+        if name in state.frame.around:
+            return self.read((state.frame.home, name), state.variables.get(name, UNKNOWN), state)
         if name in state.variables and name not in state.frame.globals:
             return state.variables[name]
         return self.global_value(state.frame.module, name, state)
@@ -436,9 +444,11 @@ class Interpreter:
         state = State(Frame(extent.module))
         self.silent += 1
         constructing, self.constructing = self.constructing, []  # what it is hangs on nobody who asks
+        self.importing += 1
         try:
             self.block((extent.statement,), state)
         finally:
+            self.importing -= 1
             self.silent -= 1
             self.constructing = constructing
         value = settled(state.variables.get(name, UNKNOWN), f"global {name}")

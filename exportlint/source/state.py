@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.source.values import UNKNOWN, Device, Value, join
+from exportlint.source.values import UNKNOWN, Closure, Device, Value, join
 
 if TYPE_CHECKING:
     from exportlint.source.index import ClassEntry, ModuleIndex
@@ -51,6 +51,8 @@ class Frame:
     cls: ClassEntry | None = None
     owner: Value | None = None
     globals: set[str] = field(default_factory=set)
+    home: Closure | None = None
+    around: set[str] = field(default_factory=set)
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     heaps: list[dict[Key, Slot]] = field(default_factory=list)

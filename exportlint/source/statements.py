@@ -87,6 +87,9 @@ def _assign_name(it: Interpreter, target: ast.Name, value: Value, state: State, 
         old = it.global_value(state.frame.module, name, State(state.frame, {}, state.heap))
         change = Changed(it.site(target, state), None, name, value, old, how)
         it.write((state.frame.module, name), change, state)
+    elif name in state.frame.around:
+        change = Changed(it.site(target, state), None, name, value, UNKNOWN, how)
+        it.write((state.frame.home, name), change, state)
 
 
 def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: State, how: str) -> None:
@@ -172,7 +175,7 @@ def _unpack(it: Interpreter, target: ast.Tuple | ast.List, value: Value, state: 
 def _assign(it: Interpreter, node: ast.Assign, state: State) -> None:
     value = it.expression(node.value, state)
     for target in node.targets:
-        outlives = isinstance(target, (ast.Attribute, ast.Subscript)) or bool(state.frame.globals)
+        outlives = isinstance(target, (ast.Attribute, ast.Subscript)) or bool(state.frame.globals or state.frame.around)
         advances = outlives and not it.silent and _follows(it, node.value, target, state)
         if it.constructing and isinstance(target, ast.Attribute):
             value = _unregistered(node.value, value, target.attr, state)
@@ -288,6 +291,11 @@ def _assert(it: Interpreter, node: ast.Assert, state: State) -> None:
 
 def _global(it: Interpreter, node: ast.Global, state: State) -> None:
     state.frame.globals.update(node.names)
+
+
+def _nonlocal(it: Interpreter, node: ast.Nonlocal, state: State) -> None:
+    if state.frame.home is not None and state.frame.home.lasting:
+        state.frame.around.update(node.names)
 
 
 def _validates(node: ast.If) -> bool:
@@ -422,7 +430,7 @@ def _try(it: Interpreter, node: ast.Try, state: State) -> None:
 
 def _function(it: Interpreter, node: FunctionNode, state: State) -> None:
     frame = state.frame
-    value: Value = Function(node, Closure(frame.module, state.variables, frame.cls))
+    value: Value = Function(node, Closure(frame.module, state.variables, frame.cls, it.lasting))
     for decorator in reversed(node.decorator_list):
         called = it.expression(decorator, state)
         if called == External("torch.jit.script"):
@@ -477,6 +485,7 @@ HANDLERS: dict[type[ast.AST], Handler] = {
     ast.Raise: _raise,
     ast.Assert: _assert,
     ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
     ast.If: _if,
     ast.While: _while,
     ast.For: _for,

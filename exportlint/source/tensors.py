@@ -15,6 +15,7 @@ from exportlint.source.values import (
     Const,
     Device,
     Dict,
+    External,
     Number,
     Placement,
     Sequence,
@@ -136,6 +137,8 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
     """The result of a function of torch; nothing known where the tables do not hold it."""
     known = facts()
     short = name.rpartition(".")[2]
+    if name.startswith("torch.cuda.") and f"torch.{short}" in known.constructors:  # torch.cuda.FloatTensor
+        return _on(_made(it, node, short, arguments, state), Const("cuda"), it, node, state)
     if name in known.constructors or short == "from_numpy":
         return _made(it, node, short, arguments, state)
     operator = known.functions.get(name)
@@ -422,9 +425,15 @@ def _type_as(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Argume
 
 
 def _type(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
-    return (
-        replace(receiver, boolean=False, real=False, placement="unknown", site=None) if arguments.all else Static("str")
-    )
+    """``x.type(...)``: a dtype, or a type of tensors, which is one of a device."""
+    wanted = arguments.get(0, "dtype")
+    if wanted is None:
+        return Static("str")
+    name = wanted.name if isinstance(wanted, External) else wanted.value if isinstance(wanted, Const) else ""
+    made = replace(receiver, boolean=False, real=False)
+    if isinstance(name, str) and name.endswith("Tensor"):
+        return _on(made, Const("cuda" if ".cuda." in name else "cpu"), it, node, state)
+    return made if isinstance(wanted, External) else replace(made, placement="unknown", site=None)
 
 
 def _size(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
@@ -481,4 +490,5 @@ _SPECIAL = {
     "requires_grad_": _same,
     "clone": _clone,
     "numpy": _array,
+    "__array__": _array,
 }

@@ -341,11 +341,15 @@ class Loaded(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """Where a function was defined: its file, and the variables around it as they were then."""
+    """Where a function was defined: its file, and the variables around it as they were then.
+
+    It is `lasting` where no call of the model defined the function: what it leaves there, the next call finds.
+    """
 
     module: ModuleIndex
     variables: dict[str, Value]
     cls: ClassEntry | None = None
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +371,15 @@ class Function(Value):
             and other.closure is self.closure
             and other.owner == self.owner
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Value):
+    """``functools.partial`` of a function, with the arguments that it was given."""
+
+    callee: Value
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,18 @@ INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 KEPT = "class K:\n    n = 0\n\n\nC = K()"
 COUNTED = {"above": "C = {'n': 0}"}
 
+_COUNTER = """
+def counter():
+    n = 0
+
+    def step():
+        nonlocal n
+        n += 1
+        return n
+
+    return step
+"""
+
 FUNCTION = """
 class Double(torch.autograd.Function):
     @staticmethod
@@ -120,7 +132,23 @@ FORMS = (
     form("return x * 2 if operator.mul(x.dim(), 2) > 0 else x", FINE, imports="import operator"),
     form("return x.reshape(operator.index(x.shape[0]), 4)", SPECIALISES, "EXP301", **ROWS, imports="import operator"),
     form("return x.reshape(x.size(0).__index__(), 4)", ("specialises", "specialises", "breaks"), "EXP301",
-         **ROWS),
+         "EXP301 index method", **ROWS),
+    _on_devices("return x + self.make(4)", UNPORTABLE, "EXP201", imports="from functools import partial",
+         init='self.make = partial(torch.zeros, device="cpu")'),
+    form("return x + self.make(4, device=x.device)", FINE, imports="from functools import partial",
+         init='self.make = partial(torch.zeros, device="cpu")'),
+    form("return x + self.make()", FINE, imports="from functools import partial",
+         init='self.make = partial(torch.zeros, ())'),
+    _on_devices("return x + self.make(4)", UNPORTABLE, "EXP202", imports="import functools",
+         init="self.make = functools.partial(torch.zeros, dtype=torch.float32)"),
+    form("return x.type(torch.cuda.FloatTensor) + x", BREAKS, "EXP201 accelerator"),
+    form("return x.type('torch.cuda.FloatTensor') + x", BREAKS, "EXP201 accelerator"),
+    _on_devices("return x.type('torch.FloatTensor') + x", UNPORTABLE, "EXP201"),
+    form("return x + torch.cuda.FloatTensor([1.0, 2.0, 3.0, 4.0])", BREAKS, "EXP201 accelerator"),
+    form("return x + torch.from_numpy(x.__array__()).to(x)", BREAKS, "EXP401"),
+    form("return x * self.step()", FINE, init="self.step = lambda: 2", above=_COUNTER),
+    form("step = counter()\nreturn x * step() * step()", FINE, above=_COUNTER),
+    form("return x * STEP()", SILENT, "EXP501", above=_COUNTER + "\nSTEP = counter()"),
     form("return x * 2 if operator.gt(x.dim(), 1) else x", FINE, imports="import operator"),
     form("return x + len(list(filter(None, x.sum(1))))", BREAKS, "EXP101"),
     form("return x + len(list(filter(None, [1, 0])))", FINE),

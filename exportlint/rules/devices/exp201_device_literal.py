@@ -3,7 +3,8 @@
 ## What it does
 Reports a device that is a constant in the source: `device="cpu"`, `.cuda()`, `.to("cuda:0")`, where the tensor meets
 one that follows the inputs. A device that was chosen when the file was imported is one too:
-`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`.
+`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`. So is a type of tensors: `torch.cuda.FloatTensor(4)`,
+`x.type("torch.FloatTensor")`, and a device that `functools.partial` binds.
 
 ## Why it matters
 After the model moved, the tensor stays where the literal says. The eager model then fails with tensors on two
@@ -57,6 +58,9 @@ def _fix(site: Site, variant: str) -> Fix | None:
     if moves:
         title = f"Move it to the device of `{AT_HAND}`"
         return fix(title, Moved(site.range, f"{AT_HAND}.device"), unsafe=unsafe)
+    name = site.node.func.attr if isinstance(site.node.func, ast.Attribute) else ""
+    if name == "type" or name.endswith("Tensor"):  # which take no device
+        return None
     title = f"Make it on the device of `{AT_HAND}`"
     return fix(title, Keyword(site.range, "device", f"{AT_HAND}.device"), unsafe=unsafe)
 
@@ -109,6 +113,16 @@ RULE = Rule(
             return x + torch.zeros(4, device=x.device)
     """),
     near=(
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    return x.type(torch.FloatTensor) + x
+            """),
+            good=example("""
+                def forward(self, x):
+                    return x.type(torch.float32) + x
+            """),
+        ),
         Near(
             variant="accelerator",
             bad=example("""

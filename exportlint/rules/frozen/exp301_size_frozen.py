@@ -100,7 +100,8 @@ def _converted(event: Converted) -> Iterator[Match]:
         text = f"formatting `{event.site.text}` needs the size as a number"
         yield Match(event.site, text, "number" if event.to == "format" else "formatted", guess=True)
     elif event.to in _NEEDING:
-        yield Match(event.site, f"`{event.site.text}` {_NEEDING[event.to]}", guess=event.to == "index")
+        spelt = "index method" if event.site.text.endswith(".__index__()") else ""
+        yield Match(event.site, f"`{event.site.text}` {_NEEDING[event.to]}", spelt, guess=event.to == "index")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
         text = f"`{event.site.text}` makes a number of a size"
         yield Match(event.site, text, "number", guess=True, fix=_fix(event))
@@ -280,6 +281,10 @@ RULE = Rule(
         "number": Variant(
             outcomes=outcomes(export="specialises", strict="fine", compiled="fine"),
             bad=example("def forward(self, x):\n    return x.reshape(int(x.shape[0]) * 2, 2)", **_INPUTS),
+        ),
+        "index method": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x.reshape(x.shape[0].__index__() * 2, 2)", **_INPUTS),
         ),
         "slice": Variant(
             outcomes=outcomes(export="specialises", strict="specialises", compiled="fine"),

@@ -1,8 +1,8 @@
 """# numpy-in-graph (EXP401)
 
 ## What it does
-Reports numpy functions on tensors, operators between a tensor and an array, `.numpy()` and `numpy.asarray(tensor)` in
-code that runs under capture.
+Reports numpy functions on tensors, operators between a tensor and an array, `.numpy()`, `.__array__()` and
+`numpy.asarray(tensor)` in code that runs under capture.
 
 ## Why it matters
 While a model is captured, tensors have no values to hand over: the capture fails. TorchDynamo (strict export and
@@ -27,12 +27,12 @@ def match(event: Event) -> Iterator[Match]:
     """A tensor is handed to numpy, or a number is read out of an array that a tensor was handed to."""
     if isinstance(event, Called):
         given = (*event.arguments, *event.keywords.values())
-        if event.name == ".numpy" and isinstance(event.receiver, Tensor):
+        if event.name in (".numpy", ".__array__") and isinstance(event.receiver, Tensor):
             text = f"`{event.site.text}` hands the values of a tensor to numpy"
             yield Match(
                 event.site,
                 text,
-                rewrite="Leave out .numpy() and compute with torch on the tensor.",
+                rewrite=f"Leave out {event.name}() and compute with torch on the tensor.",
                 fix=fix("Leave out the array", Tensorial(event.site.range)),
             )
         elif event.name in ("numpy.operator", "torch.operator"):

@@ -2,10 +2,12 @@
 
 ## What it does
 Reports counters, appended lists, advanced iterators, flags and attributes that `forward` changes and that a later call
-reads: on `self`, on a class, in a global, or in an imported file of the project.
+reads: on `self`, on a class, in a global, in an imported file of the project, on a function, or in a variable of the
+function that made the one that changes it (`nonlocal`).
 
 ## Why it matters
-The program keeps the value of the one call that was captured. Its second call repeats the first.
+The program keeps the value of the one call that was captured. Its second call repeats the first. Under
+`torch.compile` state is kept right, but attributes of functions are refused, as by strict export.
 
 A counter that nothing else in the file reads changes no result: the program only does not count. That is a finding of
 severity `info`, shown with `--show-info`. `self.calls` of an unrelated class is another counter.
@@ -35,6 +37,7 @@ def match(event: Carried) -> Iterator[Match]:
     """State that the call changed is read by the next one."""
     change = event.change
     where = f"self.{change.name}" if change.owner is not None else change.name
+    variant = "function attribute" if change.of_function else ""
     if change.how == "next":
         yield Match(event.site, f"`{where}` is advanced here, and the next call goes on from there")
         return
@@ -43,7 +46,8 @@ def match(event: Carried) -> Iterator[Match]:
             yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
         return
     if _is_first_call(change):
-        yield Match(event.site, f"`{where}` tells the first call from later ones, and the program only knows one")
+        text = f"`{where}` tells the first call from later ones, and the program only knows one"
+        yield Match(event.site, text, variant)
         return
     found = options(change.value)
     advanced = change.how == "advance"
@@ -61,7 +65,7 @@ def match(event: Carried) -> Iterator[Match]:
     counts = change.how == "advance" and change.owner is not None
     kept = fix("Keep it in a buffer", Counted(event.site.range, change.name), unsafe=True) if counts else None
     text = f"`{where}` is changed here, and the next call reads it"
-    yield Match(event.site, text, "buffer" if buffer else "", fix=kept)
+    yield Match(event.site, text, "buffer" if buffer else variant, fix=kept)
 
 
 def _is_first_call(change: Changed) -> bool:
@@ -79,7 +83,7 @@ def _is_unread(event: Carried) -> bool:
     named = re.compile(rf"\b{name}\b")
     dotted = rf"(?:type\(\w+\)\.)?(?:\w+\.)*{name}"
     value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
-    binds = re.compile(rf"\s*(?:global\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
+    binds = re.compile(rf"\s*(?:(?:global|nonlocal)\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
     lines = list(event.site.source.lines)
     own = re.compile(rf"(?<![\w.])self\.{name}\b")
     for cls in _strangers(event):  # what an object of another class calls so is not the counter
@@ -128,6 +132,22 @@ RULE = Rule(
                     return x - self.mean
                 """,
                 init='self.register_buffer("mean", torch.zeros(4))',
+            ),
+        ),
+        "function attribute": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    return x * counted()
+                """,
+                above="""
+                def counted():
+                    counted.calls += 1
+                    return counted.calls
+
+                counted.calls = 0
+                """,
             ),
         ),
         "unread counter": Variant(
@@ -186,6 +206,44 @@ RULE = Rule(
                     return x * CALLS
                 """,
                 above="CALLS = 0",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    return x * self.step()
+                """,
+                above="""
+                def counter():
+                    n = 0
+
+                    def step():
+                        nonlocal n
+                        n += 1
+                        return n
+
+                    return step
+                """,
+                init="self.step = counter()",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    return x * self.step()
+                """,
+                above="""
+                def counter():
+                    n = 0
+
+                    def step():
+                        nonlocal n
+                        n = 1
+                        return n
+
+                    return step
+                """,
+                init="self.step = counter()",
             ),
         ),
         Near(
