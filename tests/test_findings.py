@@ -58,5 +58,11 @@ def test_a_check_that_there_is_not(names, words):
     assert str(error.value).endswith(f"{', '.join(CHECKS)}; or all")
 
 
-def test_checks_are_chosen_where_they_are_neither_the_default_nor_all():
-    assert [are_chosen(checks) for checks in (DEFAULT_CHECKS, CHECKS, ("capture",))] == [False, False, True]
+def test_checks_are_chosen_where_they_lack_some_that_run_by_default():
+    more = select_checks([*DEFAULT_CHECKS, "speed"])
+    assert [are_chosen(checks) for checks in (DEFAULT_CHECKS, CHECKS, more, ("capture",))] == [
+        False,
+        False,
+        False,
+        True,
+    ]

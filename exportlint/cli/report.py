@@ -21,7 +21,7 @@ from exportlint.cli.report_options import (
     readiness_of,
     shard_option,
 )
-from exportlint.findings import DEFAULT_CHECKS, DEVICES, VARIANTS, listed_checks
+from exportlint.findings import DEFAULT_CHECKS, DEVICES, VARIANTS, listed_checks, select_checks
 from exportlint.text import counted
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     "--checks", callback=checks_option(DEFAULT_CHECKS), metavar="NAMES",
     help=f"Checks to run, separated by commas. {listed_checks()}",
 )  # fmt: skip
+@click.option("--speed", is_flag=True, help="Run the check speed, too: how long each way to run the model takes.")
 @click.option("--list-checks", is_flag=True, is_eager=True, expose_value=False, callback=list_checks,
               help="Print what each check does, and exit.")  # fmt: skip
 @click.option(
@@ -158,6 +159,8 @@ def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bo
     cache = cache or Path(FOLDER)
     if resume and without:
         raise click.UsageError("--resume needs what --no-cache does not keep")
+    if given.pop("speed"):
+        given["checks"] = select_checks([*given["checks"], "speed"])
     if given["isolation"] in ("fork", "none"):
         given["jobs"] = 1  # neither is safe from several threads
     options = Options(**given)
