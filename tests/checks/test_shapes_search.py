@@ -172,6 +172,18 @@ def opposite(self, x):
     return x
 
 
+def some_mask(self, x, mask):
+    if torch.compiler.is_exporting() or mask.any():  # at: some mask
+        return x * 2
+    return x - 1
+
+
+def test_values_decide_also_where_a_call_without_any_goes_that_way():
+    shapes = {"x": {0: Dim.AUTO}, "mask": {0: Dim.AUTO}}
+    found = check(some_mask, (X, X > -9), dynamic_shapes=shapes)
+    assert [(f.rule, f.line) for f in found.findings] == [("EXP101", marked(HERE, "some mask"))]
+
+
 def test_values_that_go_another_way():
     mask = torch.ones(4, 6, dtype=torch.bool)
     mask[0, 5] = False
@@ -318,6 +330,20 @@ def test_each_layout_is_tried(dynamic_shapes):
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "strided")])
     assert any("transposed" in f.evidence or "expanded" in f.evidence for f in found.findings)
     assert {f.rule for f in found.findings} == {"EXP004"}
+    assert all("in another memory layout" in f.message and "strides" in f.rewrite for f in found.findings)
+
+
+def viewed(self, x):
+    if x.is_contiguous():  # at: viewed
+        return x.view(-1)
+    return x.reshape(-1)
+
+
+def test_a_program_that_fails_in_another_layout_is_told_so():
+    found = check(viewed, dynamic_shapes=FREE)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "viewed")])
+    assert [(f.rule, "for its memory layout" in f.message) for f in found.findings] == [("EXP004", True)]
+    assert "use reshape in place of view" in found.findings[0].rewrite
 
 
 def halves(self, x):

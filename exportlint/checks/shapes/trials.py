@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     Key = tuple[str, Place | None, frozenset[str]]  # the rule, the line, and the sizes that a fault is about
 
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
+OF_LAYOUT = "Do not decide by strides or is_contiguous(), which are the example's: use reshape in place of view."
+FAILS = "the program fails in a call that the eager model accepts"
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 CALL_SECONDS, TIMES_EXAMPLE = 10.0, 50  # a call may take so long, or so many times as long as the example
 MOST_WATCHED = 200  # calls whose branches are noted, as long as one went one way only
@@ -90,6 +92,7 @@ class FaultError(Exception):
         guard: The guard that the call violates, where there is one.
         about: The sizes in that guard, by torch's words; those that vary together are one.
         outcome: What it means: ``silent`` where the program answers wrongly, ``specialises`` where it refuses.
+        rewrite: What to write instead; ``None`` for what the rule says.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class FaultError(Exception):
         self.rule = rule or blame.size_rule(place)
         self.message, self.place, self.evidence = message, place, evidence
         self.trial, self.guard, self.about, self.outcome = trial, guard, about, outcome
+        self.rewrite = advice.of_guard(guard) if guard is not None else None
         self.silent = ""  # what forms of the program without guards do with the call
         self.parting = ""  # where values part, in words
 
@@ -110,10 +114,9 @@ class FaultError(Exception):
 
     def finding(self) -> Finding:
         """The finding for it."""
-        rewrite = advice.of_guard(self.guard) if self.guard is not None else None
         evidence = f"{self.trial.words}: {self.evidence}{self.parting}{self.silent}"
         return blame.finding(
-            self.rule, self.message, self.place, outcome=self.outcome, rewrite=rewrite, evidence=evidence
+            self.rule, self.message, self.place, outcome=self.outcome, rewrite=self.rewrite, evidence=evidence
         )
 
 
@@ -342,6 +345,8 @@ class Subject:
         if blame.is_out_of_memory(error):
             raise RefusedError from error
         guard = violated(self.guards, trial.sizes)
+        if guard is None and self._is_of_layout(trial):
+            return self._failure_of_layout(error, trial)
         if guard is None and SPECIAL_SIZES & {trial.sizes[source] for source in self.asked}:
             return None  # torch treats these sizes apart, and says so: the call is refused, not answered wrongly
         if guard is None and not self._vary_together(trial):
@@ -351,12 +356,34 @@ class Subject:
             only = conditions.words(guard)
             message = f"the program refuses a call that the eager model accepts; it holds only while {only}"
         else:
-            place = self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
-            message = "the program fails in a call that the eager model accepts"
+            place = self._place_of_failure(trial)
+            message = FAILS
         about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
         own = guard is not None and self._is_torchs_own(guard, trial, expected)
         outcome: Result = "fine" if own else "specialises"
         return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
+
+    def _place_of_failure(self, trial: Trial) -> Place | None:
+        return self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
+
+    def _failure_of_layout(self, error: Exception, trial: Trial) -> FaultError:
+        """The program fails where the same values in another memory layout make it fail no more."""
+        message, place = f"{FAILS}, for its memory layout", self._place_of_failure(trial)
+        fault = FaultError(message, place, self._words(error), trial, rule=UNBLAMED, outcome="specialises")
+        fault.rewrite = OF_LAYOUT
+        return fault
+
+    def _is_of_layout(self, trial: Trial) -> bool:
+        """Whether the program is right for contiguous copies of tensors that have another layout."""
+        straight = pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, trial.inputs)
+        pairs = zip(pytree.tree_leaves(trial.inputs), pytree.tree_leaves(straight), strict=True)
+        if all(one is other for one, other in pairs):
+            return False
+        try:
+            with child.within(2 * self.patience):
+                return self.differ(self.eager(straight), self.run(self.module, straight), straight) is None
+        except Exception:
+            return False
 
     def _is_torchs_own(self, guard: Guard, trial: Trial, expected: Any) -> bool:
         """Whether torch tells one size apart, such as a part of 0 or 1 or equal strides, and nothing depends on it.
@@ -404,10 +431,16 @@ class Subject:
         if not trial.inside:
             message += ", which it should refuse"
         about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
-        return FaultError(
+        rule = self._decided(trial, place) if guard is None else ""
+        of_layout = rule not in ("", OF_VALUES) and self._is_of_layout(trial)
+        if of_layout:
+            rule, message = UNBLAMED, f"{message}, in another memory layout"
+        fault = FaultError(
             message, place or self.ctx.head(), str(difference), trial,
-            rule=self._decided(trial, place) if guard is None else "", guard=guard, about=about, outcome="silent",
+            rule=rule, guard=guard, about=about, outcome="silent",
         )  # fmt: skip
+        fault.rewrite = OF_LAYOUT if of_layout else fault.rewrite
+        return fault
 
     def _decided(self, trial: Trial, place: Place | None) -> str:
         """The rule of a wrong answer that no guard explains, by what decides where the eager call goes another way."""
@@ -416,7 +449,8 @@ class Subject:
         if place not in self._rules:
             shapes = [[getattr(v, "shape", None) for v in pytree.tree_leaves(i)] for i in (self.example, trial.inputs)]
             of_sizes = UNBLAMED if shapes[0] == shapes[1] else blame.size_rule(place)
-            self._rules[place] = OF_VALUES if self._values_decide(trial.inputs, place) else of_sizes
+            of_values = any(self._values_decide(i, place) for i in (trial.inputs, self.example))  # empty ones have none
+            self._rules[place] = OF_VALUES if of_values else of_sizes
         return self._rules[place]
 
     def _values_decide(self, inputs: Inputs, place: Place) -> bool:
