@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from exportlint.shapes import conditions
+from exportlint.shapes.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,17 +26,23 @@ class Fitting:
     """The sizes that guards leave.
 
     Args:
-        guards: The guards; of those about several sizes only divisibility counts.
+        guards: The guards; of those about several sizes only divisibility and equations count.
+
+    Attributes:
+        together: The sizes of each equation between several, which those that are equal in the example keep together.
     """
 
     def __init__(self, guards: Iterable[Guard] = ()) -> None:
+        self.together: list[frozenset[str]] = []
         self._of: dict[str, list[Fits]] = defaultdict(list)
         for guard in guards:
+            if kind_of(guard) == "bound" and getattr(guard.expression, "rel_op", None) == "==":
+                self.together.append(frozenset(guard.sources.values()))
             for symbol, fits in _conditions(guard.expression):
                 self._of[guard.sources[symbol]].append(functools.lru_cache(maxsize=None)(fits))
 
     def __bool__(self) -> bool:
-        return bool(self._of)
+        return bool(self._of or self.together)
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Whether all guards hold for these sizes, by torch's words for them."""

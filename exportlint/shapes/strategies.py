@@ -121,7 +121,7 @@ class Space:
 
             values = self._within(draw(sizes), variables, self.cheap or self.affordable)
             if self.fits and draw(unfitted) < UNFITTED - 1:
-                values = {key: self._fitted(key, variables[key], value) for key, value in values.items()}
+                values = self._keeping(values, variables)
             return self.call(self.shapes(values), choose)
 
         return draw_call()
@@ -150,8 +150,7 @@ class Space:
             self._within(values, variables, self.affordable if any(values[k] == most[k] for k in most) else cheap)
             for values in tried
         )
-        fitted = ({key: self._fitted(key, variables[key], value) for key, value in values.items()} for values in kept)
-        unique = list({tuple(values.items()): values for values in fitted}.values())
+        unique = list({tuple(v.items()): v for v in (self._keeping(values, variables) for values in kept)}.values())
         for i, values in enumerate(unique[:count]):
             yield self.call(self.shapes(values), functools.partial(plain, i))
 
@@ -160,6 +159,19 @@ class Space:
         if not self._sources(key):
             return _steps(*bounds, count)
         return _some(sorted({self._fitted(key, bounds, n) for n in _steps(*bounds, FINER * count)}), count)
+
+    def _keeping(self, values: dict[Any, int], variables: Mapping[Any, tuple[int, int, int]]) -> dict[Any, int]:
+        """Values near these that keep the guards that most calls should keep, as far as that is easy."""
+        values = {key: self._fitted(key, variables[key], value) for key, value in values.items()}
+        for sources in self.fits.together:
+            same: dict[int, Any] = {}  # by size in the example
+            for leaf, d, _ in self.contract.asked:
+                key = _substituted(self.grants.of(leaf, d), self._ties)
+                if leaf.size(d) in sources and key in values:
+                    value = values[same.setdefault(leaf.shape[d], key)]
+                    low, _, edge = variables[key]
+                    values[key] = value if low <= value <= edge else values[key]
+        return values
 
     def _fitted(self, key: Any, bounds: tuple[int, int, int], value: int) -> int:
         """A value near this one with which the guards hold that are about sizes that follow it."""

@@ -658,3 +658,15 @@ def test_a_size_that_torch_tells_apart_for_its_own_sake_is_advice(shape):
     assert (found.outcome, lines(found)) == ("passed", [])
     assert {(f.severity, f.line) for f in found.findings} == {("info", marked(HERE, "windows"))}
     assert "x.shape[0] != 4" in found.findings[0].message
+
+
+def flat_loss(self, x, y):
+    return nn.functional.cross_entropy(x.flatten(0, 1), y.flatten())
+
+
+def test_equations_that_the_model_wants_between_sizes_are_kept():
+    both = {0: Dim.AUTO, 1: Dim.AUTO}
+    found = check(flat_loss, (torch.randn(2, 4, 3), torch.ones(2, 4).long()), 20, dynamic_shapes={"x": both, "y": both})
+    assert (found.outcome, found.findings) == ("passed", ())
+    assert int(found.reason.split()[0]) >= 20
+    assert not any("the eager model refused" in note for note in found.notes)
