@@ -73,7 +73,7 @@ class Relations:
         live = (guard for guard in guards if not guard.deferred)
         kinds = [(guard, kind_of(guard)) for guard in live]
         self._guards = [guard for guard, kind in kinds if kind in ("divisible", "bound")]
-        self._apart = [guard for guard, kind in kinds if kind == "apart"]
+        self._apart = [guard for guard, kind in kinds if kind in ("apart", "unequal")]
         for leaf, d, ask in self._asked:
             size = grants.of(leaf, d)
             if getattr(size, "free_symbols", None):

@@ -670,3 +670,15 @@ def test_equations_that_the_model_wants_between_sizes_are_kept():
     assert (found.outcome, found.findings) == ("passed", ())
     assert int(found.reason.split()[0]) >= 20
     assert not any("the eager model refused" in note for note in found.notes)
+
+
+def test_a_second_call_that_takes_long_to_make_is_told_as_such():
+    stages, seen = [], []
+
+    def second():
+        seen.append(stages[-1])
+        return (torch.randn(5, 6),)
+
+    model = type("Model", (nn.Module,), {"forward": lambda _, x: x * 2})
+    result = shapes.run(Context(ModelCase(model, (X,), inputs2=second), Settings((), 2), stages.append))
+    assert (result.outcome, seen[0]) == ("passed", "making of further calls")

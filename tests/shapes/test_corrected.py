@@ -121,6 +121,13 @@ def unequal(self, x, y):
     return (x if x.shape[0] == 9 else x * 2).sum() + y
 
 
+def first_eight(self, x):
+    return x[:, :8] * 2
+
+
+T = Dim("t", min=2, max=64)
+
+
 @pytest.mark.parametrize(
     ("forward", "args", "shapes", "code"),
     [
@@ -202,6 +209,7 @@ def unequal(self, x, y):
             {"x": {0: 2 * Dim("b", max=30)}, "y": {0: Dim("b", max=30)}},
             "{'x': {0: 4 * Dim('b_2', max=15)}, 'y': {0: 2 * Dim('b_2', max=15)}}",
         ),
+        (first_eight, (torch.ones(4, 20),), {"x": {1: T}}, "{'x': {1: Dim('t', min=9, max=64)}}"),
         # What no name can say is left to torch, within the ranges that were asked for.
         (
             unequal,
