@@ -30,7 +30,9 @@ UNIT_KINDS = ("zeros", "constant", "uniform")
 INTEGER_KINDS = ("smallest", "largest", "duplicates", "below the sizes", "range")
 BOOLEAN_KINDS = ("full", "empty", "single", "empty row", "full row", "right padded", "left padded", "random")
 NUMBER = "number"  # the kind of what is no tensor
-PLAIN = ("uniform", "normal", "range", "random")  # the kinds that hide least
+CONSTANT_KINDS = ("smallest", "largest", "duplicates")  # of integers
+KEPT = "as in the example"  # the kind of what a model takes no other values for
+PLAIN = ("uniform", "normal", "range", "random", "largest")  # the kinds that hide least; the last where all do
 HIDES = -1e4  # no larger is what a mask that is added holds where nothing may be seen
 GENERATOR = "generator=torch.Generator().manual_seed({seed})"
 
@@ -44,12 +46,14 @@ class Domain:
         high: The largest, included.
         mask: Whether it holds 0 and 1; of floats below 0 the smallest, which is added where nothing may be seen, and 0.
         firm: Whether other values are out of the question, and not just none of the examples'.
+        kept: Code for the values of the example, where the model refuses random ones, such as offsets that do not rise.
     """
 
     low: float
     high: float
     mask: bool = False
     firm: bool = True
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Recipe:
             ``channels last``.
         grad: Whether it requires a gradient.
         hides: Of a mask that is added: code for what it holds where nothing may be seen; 0 is elsewhere.
+        values: Code for what is kept as it is in the example.
     """
 
     shape: tuple[int, ...]
@@ -78,6 +83,7 @@ class Recipe:
     layout: str = "contiguous"
     grad: bool = False
     hides: str = ""
+    values: str = ""
 
     @property
     def words(self) -> str:
@@ -106,6 +112,8 @@ class Recipe:
     def _expression(self) -> tuple[str, str]:
         """The contents, and the type that they have by themselves."""
         size, generator = repr(list(self.shape)), GENERATOR.format(seed=self.seed)
+        if self.kind == KEPT:
+            return self.values, self.dtype
         if self.kind in BOOLEAN_KINDS:
             return self._mask(generator)
         if self.kind in INTEGER_KINDS and not self.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex")):
@@ -190,6 +198,9 @@ def recipe(choose: Choose, like: torch.Tensor, shape: tuple[int, ...], domain: D
         domain: The values that it may take.
         smallest: The smallest dynamic size of the call, below which integers are valid indices everywhere.
     """
+    if domain is not None and domain.kept and shape == tuple(like.shape):
+        bounds = float(domain.low), float(domain.high)  # for other sizes of it
+        return Recipe(shape, str(like.dtype), KEPT, 0, *bounds, grad=like.requires_grad, values=domain.kept)
     kinds = kinds_of(like, domain)
     kind, seed, layout = choose(kinds, layouts_of(shape))
     low, high = (domain.low, domain.high) if domain is not None else (0, 1)
@@ -217,6 +228,9 @@ def number(shape: tuple[int, ...]) -> Recipe:
 
 def sized(made: Recipe, shape: tuple[int, ...]) -> Recipe:
     """The recipe for another shape, or number, in the same layout where that is one of the shape's."""
+    if made.kind == KEPT and shape != made.shape:
+        kind = "zeros" if made.dtype.startswith(("torch.float", "torch.bfloat")) else "largest"
+        return dataclasses.replace(made, shape=shape, kind=kind, values="")
     layout = made.layout if made.layout in layouts_of(shape) else "contiguous"
     return dataclasses.replace(made, shape=shape, layout=layout)
 
@@ -228,7 +242,7 @@ def kinds_of(like: torch.Tensor, domain: Domain | None) -> tuple[str, ...]:
     if like.dtype == torch.bool or (domain is not None and domain.mask):
         return BOOLEAN_KINDS
     if not like.is_floating_point() and not like.is_complex():
-        return INTEGER_KINDS
+        return CONSTANT_KINDS if domain is not None and domain.kept else INTEGER_KINDS
     if domain is None:
         return FLOAT_KINDS
     if not domain.firm:

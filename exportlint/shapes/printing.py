@@ -161,12 +161,20 @@ class _Writer:
             return repr(value)
         if type(value) is float:
             return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
-        if type(value) in (torch.Tensor, torch.nn.Parameter) and value.numel() <= MOST_ELEMENTS and _is_plain(value):
-            return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"
-        raise UnwrittenError
+        text = tensor(value) if type(value) in (torch.Tensor, torch.nn.Parameter) else None
+        if text is None:
+            raise UnwrittenError
+        return text
 
 
 CACHES = {"DynamicCache": _Writer.dynamic_cache, "EncoderDecoderCache": _Writer.both_caches}
+
+
+def tensor(value: Any) -> str | None:
+    """A tensor by its values; ``None`` where they are too many, or nothing that code makes again."""
+    if value.numel() > MOST_ELEMENTS or not _is_plain(value):
+        return None
+    return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch.utils import _pytree as pytree
 
-from exportlint.shapes.contents import NUMBER, kinds_of, sized
+from exportlint.shapes.contents import KEPT, NUMBER, kinds_of, sized
 from exportlint.shapes.edges import Asked
 from exportlint.shapes.fitting import Fitting
 from exportlint.shapes.strategies import sizes_by_words
@@ -110,7 +110,7 @@ class Shrinker:
 
     def _plainer(self, index: int, made: Recipe) -> Iterator[Recipe]:
         """The tensor with plainer contents, the plainest first."""
-        if made.kind == NUMBER:
+        if made.kind in (NUMBER, KEPT):
             return
         like = pytree.tree_leaves(self.space.example)[index]
         kinds = kinds_of(like, self.space.domains.get(index))

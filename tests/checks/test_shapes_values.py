@@ -66,3 +66,41 @@ def test_an_example_between_0_and_1_hides_no_other_values():
     assert lines(check(negative, (x,), dynamic_shapes=FREE, value_ranges={"x": (0, 1)})) == []
     found = check(probable, (x,), dynamic_shapes=FREE)  # what the model refuses is no example
     assert (found.outcome, lines(found)) == ("passed", [])
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(30, 4)
+
+    def forward(self, ids, offsets):
+        return self.bag(ids, offsets)
+
+
+class Descending(nn.Module):
+    def forward(self, x, lengths):
+        if not torch.compiler.is_exporting() and bool((lengths[1:] > lengths[:-1]).any()):
+            raise ValueError("lengths must descend")
+        return x * (torch.arange(x.shape[1]) < lengths[:, None])
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "dims"),
+    [
+        (
+            Packed,
+            (torch.randint(0, 30, (12,)), torch.tensor([0, 4, 8])),
+            {"ids": {0: Dim("n", min=8)}, "offsets": None},
+        ),
+        (
+            Descending,
+            (torch.randn(4, 6), torch.tensor([6, 5, 3, 1])),
+            {"x": {0: Dim("b", min=1)}, "lengths": {0: Dim("b", min=1)}},
+        ),
+    ],
+)
+def test_values_that_the_model_takes_no_others_for_are_kept(model, args, dims):
+    result = shapes.run(Context(ModelCase(model, args, dynamic_shapes=dims), Settings((), 20), lambda _: None))
+    assert (result.outcome, result.findings) == ("passed", ())
+    assert int(result.reason.split()[0]) >= 15
+    assert not any("the eager model refused" in note for note in result.notes)

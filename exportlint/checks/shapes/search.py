@@ -11,16 +11,18 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis.database import ExampleDatabase
 from hypothesis.errors import Unsatisfiable
+from torch.utils import _pytree as pytree
 
 from exportlint.checks.context import fresh
 from exportlint.checks.shapes import reach
 from exportlint.checks.shapes.guardless import Guardless
 from exportlint.checks.shapes.trials import FaultError, RefusedError, Trial
 from exportlint.checks.shapes.values import MOST_LISTED, Values, held, one_way, others
-from exportlint.shapes import contents, edges, strategies
+from exportlint.shapes import contents, edges, printing, strategies
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.cost import Cost
 from exportlint.shapes.fitting import Fitting
@@ -78,6 +80,7 @@ class Search:
 
     def _try_all(self, space: Space) -> None:
         self.subject.watch_examples()
+        space = self._acceptable(space)
         self._sides(space)
         divisible = (guard for guard in self.narrowing if kind_of(guard) == "divisible")
         space = dataclasses.replace(space, fits=Fitting([*self.wishes, *divisible]))
@@ -89,6 +92,31 @@ class Search:
         self._draw(space, self.examples - self.examples // 2 - tried)
         self.notes += one_way(self.subject.branches)
         self.notes += reach.notes(self.subject, space, late=self._late())
+
+    def _acceptable(self, space: Space) -> Space:
+        """The space in which values are kept that the eager model takes no others for, such as offsets that rise."""
+        if self._takes(space):
+            return space
+        flat = pytree.tree_leaves(fresh(self.subject.example))
+        domains = {}
+        for leaf in space.contract.tensors:
+            like, known = flat[leaf.index], space.domains.get(leaf.index, contents.Domain(0.0, 1.0, firm=False))
+            code = None if known.mask or like.dtype == torch.bool else printing.tensor(like.detach())
+            if code is not None:
+                domains[leaf.index] = dataclasses.replace(known, kept=code)
+        kept = [{**space.domains, index: domain} for index, domain in domains.items()]
+        candidates = (dataclasses.replace(space, domains=found) for found in (*kept, {**space.domains, **domains}))
+        return next((candidate for candidate in candidates if self._takes(candidate)), space)
+
+    def _takes(self, space: Space) -> bool:
+        """Whether the eager model takes plain contents in the sizes of the example."""
+        try:
+            self.subject.attempt(Trial.of(_plainly(space, {leaf.index: leaf.shape for leaf in space.contract.leaves})))
+        except FaultError:
+            return True
+        except RefusedError:
+            return False
+        return True
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
