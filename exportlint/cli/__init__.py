@@ -26,6 +26,7 @@ COMMANDS = {
     "rule": "exportlint.cli.rule",
     "rules": "exportlint.cli.rule",
     "inspect": "exportlint.cli.inspect",
+    "replay": "exportlint.cli.replay",
     "config": "exportlint.cli.config",
 }
 
