@@ -55,9 +55,11 @@ CHECK_KINDS = (
     CheckKind("training", "compares the gradients of the case's loss"),
     CheckKind("torchscript", "traces and scripts the model, as older deployments do", optional=True),
     CheckKind("checkpoint", "saves the state dict and a training, and loads them into a fresh model", optional=True),
+    CheckKind("opset", "decomposes the program to core ATen, and looks for what runtimes lack", optional=True),
     CheckKind("compile", "captures the model as one graph with torch.compile, and compiles it", optional=True),
     CheckKind("aoti", "compiles the program with AOTInductor, and runs it in another process", optional=True),
     CheckKind("speed", "times eager, the program, the program compiled, and AOTInductor", optional=True),
+    CheckKind("quantised", "quantises the model with torchao, exports that and loads it without torchao", optional=True),
     CheckKind("lint", "lays what the linter predicts over what the other checks saw"),
 )
 CHECKS = tuple(kind.name for kind in CHECK_KINDS)
@@ -65,6 +67,8 @@ DEFAULT_CHECKS = tuple(kind.name for kind in CHECK_KINDS if not kind.optional)
 EVERY_CHECK = "all"  # stands for the optional ones, too
 # The devices for the check ``device``. ``second`` needs no hardware; ``meta`` and ``fake-cuda`` hold no numbers.
 DEVICES = ("second", "meta", "fake-cuda", "cuda", "mps", "xpu")
+# The runtimes for whose limits the check ``opset`` looks.
+PROFILES = ("executorch", "onnx", "aoti")
 # In which a case can be checked beside its own.
 VARIANTS = ("bfloat16", "float16", "autocast")
 RED: frozenset[Outcome] = frozenset({"failed", "errored", "crashed", "timed_out"})

@@ -58,6 +58,7 @@ class Settings:
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         died: How an earlier process of the check ``shapes`` ended in a drawn call, which is to be replayed.
         variants: Variants that every case has beside its own.
+        profiles: Runtimes whose limits count in the check ``opset``.
     """
 
     checks: tuple[str, ...]
@@ -69,6 +70,7 @@ class Settings:
     tolerance: tuple[float, float] | None = None
     died: str = ""
     variants: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 def as_module(made: Any, case: str) -> torch.nn.Module:
@@ -566,11 +568,11 @@ def write_back(tensor: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def mutates(program: ExportedProgram) -> bool:
-    """Whether a run of the program may change its buffers: it holds an operator that writes into its arguments.
+    """Whether a run of the program may change its buffers.
 
-    Before a decomposition the signature lists no mutated buffer.
+    Before a decomposition operators write into them, and afterwards the signature says which it updates.
     """
-    return any(
+    return bool(program.graph_signature.buffers_to_mutate) or any(
         getattr(getattr(node.target, "_schema", None), "is_mutable", False)
         for module in program.graph_module.modules()
         for node in getattr(getattr(module, "graph", None), "nodes", ())

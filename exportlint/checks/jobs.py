@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit
 
-PACKAGES = frozenset({"checkpoint", "device", "shapes", "state"})  # checks of more than one module
+PACKAGES = frozenset({"checkpoint", "device", "opset", "shapes", "state"})  # checks of more than one module
 
 NAMED_OTHERWISE = {"compile": "compiled"}  # the module, where it is not named as its check is
 

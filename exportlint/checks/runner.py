@@ -66,6 +66,7 @@ class Options:
         tolerance: Relative and absolute tolerance for cases that have none of their own.
         memory: GiB that one case may take beyond what its process begins with. Default: most of the machine's.
         variants: Variants that every case has beside its own.
+        profiles: Runtimes whose limits count in the check ``opset``.
     """
 
     checks: tuple[str, ...] = DEFAULT_CHECKS
@@ -77,6 +78,7 @@ class Options:
     tolerance: tuple[float, float] | None = None
     memory: float | None = None
     variants: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,8 @@ class Runner:
         settings["also"] = sorted(portable(file) for file in also)
         if check in ("shapes", "steps"):
             settings["examples"] = options.examples
+        if check == "opset":
+            settings["profiles"] = options.profiles
         if check == joining.NAME:
             settings["checks"] = options.checks
         return verdicts.key(case.label, check, settings)
@@ -357,6 +361,7 @@ class Runner:
             base = Settings(
                 (), options.examples, options.devices, workdir,
                 record=record, tolerance=options.tolerance, variants=options.variants,
+                profiles=options.profiles,
             )  # fmt: skip
             for group in self._groups():
                 self._run_group(run, base, group, progress)

@@ -21,7 +21,7 @@ from exportlint.cli.report_options import (
     readiness_of,
     shard_option,
 )
-from exportlint.findings import DEFAULT_CHECKS, DEVICES, VARIANTS, listed_checks, select_checks
+from exportlint.findings import DEFAULT_CHECKS, DEVICES, PROFILES, VARIANTS, listed_checks, select_checks
 from exportlint.text import counted
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ if TYPE_CHECKING:
 @click.option(
     "--variants", callback=names_option(VARIANTS, "variant", ()), metavar="NAMES",
     help=f"Check each case in these variants too, separated by commas: {', '.join(VARIANTS)}.",
+)  # fmt: skip
+@click.option(
+    "--profile", "profiles", callback=names_option(PROFILES, "profile", ()), metavar="NAMES",
+    help=f"Runtimes whose limits count in the check opset, separated by commas: {', '.join(PROFILES)}.",
 )  # fmt: skip
 @click.option(
     "--shard", callback=shard_option, metavar="I/N",

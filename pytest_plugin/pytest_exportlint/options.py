@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.findings import CHECKS, DEFAULT_CHECKS, DEVICES, VARIANTS, are_chosen, listed_checks, select_checks
+from exportlint.findings import (
+    CHECKS,
+    DEFAULT_CHECKS,
+    DEVICES,
+    PROFILES,
+    VARIANTS,
+    are_chosen,
+    listed_checks,
+    select_checks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +32,10 @@ LEAST_SECONDS = 1.0
 CACHE = ".exportlint_cache"
 KEYS = (
     "checks", "devices", "examples", "timeout", "memory", "isolation", "tolerance", "cache-dir", "observe-limit",
-    "expected-failures", "variants",
+    "expected-failures", "variants", "profile",
 )  # fmt: skip
+
+FIELDS = {"profile": "profiles"}  # of `Settings`, where it is called otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +58,7 @@ class Settings:
         github: Whether to print annotations for GitHub.
         expected: Failures that are expected.
         variants: Variants in which each case is checked, beside its own.
+        profiles: Runtimes whose limits count in the check ``opset``.
     """
 
     checks: tuple[str, ...] = DEFAULT_CHECKS
@@ -64,6 +76,7 @@ class Settings:
     github: bool = False
     expected: tuple[Expectation, ...] = ()
     variants: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -105,6 +118,11 @@ _TEXTS = (
         f"Where checks run: {', '.join(ISOLATIONS)}. Default: auto, a child process; none, pytest's own, is to debug.",
     ),
     ("variants", "NAMES", f"Check each case in these variants too, separated by commas: {', '.join(VARIANTS)}."),
+    (
+        "profile",
+        "NAMES",
+        f"Runtimes whose limits count in the check opset, separated by commas: {', '.join(PROFILES)}.",
+    ),
     ("cache_dir", "FOLDER", f"Where verdicts are kept. Default: {CACHE} beside pytest's configuration."),
 )
 
@@ -152,13 +170,13 @@ def read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(f"exportlint: {error}") from None
     readers = {
         "checks": _checks, "examples": _examples, "devices": _devices, "timeout": _timeout, "isolation": _isolation,
-        "variants": _variants,
+        "variants": _variants, "profile": _profiles,
     }  # fmt: skip
     for name, reader in readers.items():
         text = config.getoption(f"exportlint_{name}")
         if text is not None:
             try:
-                values[name] = reader(text)
+                values[FIELDS.get(name, name)] = reader(text)
             except ValueError as error:
                 raise pytest.UsageError(f"--export-{name}: {error}") from None
     observed = config.getoption("exportlint_observe")
@@ -186,10 +204,13 @@ def _of_configuration(table: Table) -> dict[str, Any]:
         if given is not None:
             reader = {**readers, "isolation": _isolation}.get(key, str)
             values[key.replace("observe-limit", "observe_limit")] = _converted(table, key, reader, str(given))
-    for key, select_names in (("checks", select_checks), ("devices", _select_devices), ("variants", _select_variants)):
+    selectors = {
+        "checks": select_checks, "devices": _select_devices, "variants": _select_variants, "profile": _select_profiles,
+    }  # fmt: skip
+    for key, select_names in selectors.items():
         names = table.strings(key)
         if names is not None:
-            values[key] = _converted(table, key, select_names, names)
+            values[FIELDS.get(key, key)] = _converted(table, key, select_names, names)
     if "tolerance" in table.values:
         values["tolerance"] = _tolerance(table.table("tolerance"))
     if "expected-failures" in table.values:
@@ -249,6 +270,14 @@ def _select_variants(names: Iterable[str]) -> tuple[str, ...]:
 
 def _variants(value: str) -> tuple[str, ...]:
     return _select_variants(_names(value))
+
+
+def _select_profiles(names: Iterable[str]) -> tuple[str, ...]:
+    return _known(names, PROFILES, "profile")
+
+
+def _profiles(value: str) -> tuple[str, ...]:
+    return _select_profiles(_names(value))
 
 
 def _examples(value: str) -> int:

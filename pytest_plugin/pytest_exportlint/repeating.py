@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-GIVEN = ("examples", "devices", "timeout", "isolation", "variants")  # options that change what a check finds
+GIVEN = ("examples", "devices", "timeout", "isolation", "variants", "profile")  # options that change what a check finds
 
 
 def of_item(item: pytest.Item, case: str, label: str) -> str:

@@ -64,6 +64,7 @@ def _make(settings: options.Settings) -> Runner:
             tolerance=settings.tolerance,
             memory=settings.memory,
             variants=settings.variants,
+            profiles=settings.profiles,
         ),
         None if settings.cache is None else Verdicts(settings.cache),
     )

@@ -41,11 +41,13 @@ def test_values(pytester):
         "--export-timeout=1.5",
         "--export-isolation=none",
         "--export-variants=autocast,bfloat16",
+        "--export-profile=onnx",
     )
     settings = read(pytester, *given, "--export-no-cache")
     assert settings == options.Settings(
         checks=("capture", "shapes"), examples=0, devices=("second", "meta"), timeout=1.5, isolation="none",
         variants=("bfloat16", "autocast"),
+        profiles=("onnx",),
     )  # fmt: skip
     assert settings.labels == ("capture", "shapes")
 
@@ -73,6 +75,7 @@ def test_devices_have_a_name_in_the_singular(pytester):
         ("--export-timeout=nan", "--export-timeout: 'nan' is no number of seconds of at least 1"),
         ("--export-timeout=inf", "--export-timeout: 'inf' is no number of seconds of at least 1"),
         ("--export-timeout=soon", "--export-timeout: 'soon' is no number of seconds of at least 1"),
+        ("--export-profile=tf", "--export-profile: 'tf' is no profile; known: executorch, onnx, aoti"),
         ("--export-variants=half", "--export-variants: 'half' is no variant; known: bfloat16, float16, autocast"),
         ("--export-isolation=thread", "--export-isolation: 'thread' is none of auto, server, fork, none"),
     ],
