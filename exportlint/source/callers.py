@@ -93,7 +93,8 @@ class Callers:
     contents: Contents = field(default_factory=Contents)
     outlines: dict[str, Outline] = field(default_factory=dict)
     learnt: bool = False
-    _graphs: dict[str, _Graph] = field(default_factory=dict)
+    _projects: dict[Path, list[Path]] = field(default_factory=dict)
+    _graphs: dict[Path, _Graph] = field(default_factory=dict)
     _folders: dict[str, _Graph] = field(default_factory=dict)
     _declaring: dict[Path, dict[str, Outline]] = field(default_factory=dict)
 
@@ -113,18 +114,29 @@ class Callers:
     def _around(self, path: Path) -> _Graph:
         root = layout.top(path.parent, os.path.isfile)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
-        key = str(root / package)
+        begins = None if layout.is_installed(root) else layout.project(root, os.path.isfile)
+        found = self._whole(begins) if begins and not layout.is_test((root / package).relative_to(begins)) else []
+        key = begins if begins and found else root / package
         if key not in self._graphs:
-            self._graphs[key] = self._graph(root, package)
+            self._graphs[key] = self._graph(root, found or layout.beside(root, package), begins or root)
         return self._graphs[key]
 
-    def _graph(self, root: Path, package: str) -> _Graph:
-        """The imports of the files at the root, of those in one package there, and of those that declare cases."""
-        paths = [path for path in root.glob("*.py") if path.is_file()]
-        if package:
-            paths += (root / package).rglob("*.py")
-        found = {path: self._outline(path, _dotted(path, root)) for path in sorted(map(str, paths))}
-        files = {outline.name: path for path, outline in found.items()}
+    def _whole(self, begins: Path) -> list[Path]:
+        if begins not in self._projects:
+            self._projects[begins] = layout.whole(begins)
+        return self._projects[begins]
+
+    def _graph(self, root: Path, paths: list[Path], begins: Path) -> _Graph:
+        """The imports of the files of a project, and of those that declare cases."""
+        tops: dict[Path, Path] = {}
+        found, files = dict[str, Outline](), defaultdict[str, list[str]](list)
+        for path in sorted(paths):
+            if path.parent not in tops:
+                tops[path.parent] = layout.top(path.parent, os.path.isfile)
+            name = str(path)
+            outline = found[name] = self._outline(name, _dotted(name, tops[path.parent]))
+            for dotted in {outline.name, _dotted(name, begins)}:
+                files[dotted].append(name)
         return _Graph({**self._cases(root), **found}, files)
 
     def _cases(self, root: Path) -> dict[str, Outline]:
@@ -147,7 +159,7 @@ class Callers:
 @dataclass(slots=True, eq=False)
 class _Graph:
     outlines: dict[str, Outline]  # by path
-    files: dict[str, str]  # path by dotted name, of those that others may import
+    files: Mapping[str, list[str]]  # paths by dotted name, of those that others may import
     importers: dict[str, set[str]] | None = None
     _targets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _bound: dict[str, dict[str, list[Import]]] = field(default_factory=dict)
@@ -187,17 +199,14 @@ class _Graph:
             return
         seen.add((origin, name))
         inner = self.files.get(f"{origin}.{name}") if name else None
-        if inner is not None:
-            yield inner
+        if inner:
+            yield from inner
             return
-        path = self.files.get(origin)
-        if path is None:
-            return
-        outline = self.outlines[path]
-        if not name or name == "*" or name in outline.defines:
-            yield path
-        for each in self._binding(path, name) if name else ():
-            yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
+        for path in self.files.get(origin, ()):
+            if not name or name == "*" or name in self.outlines[path].defines:
+                yield path
+            for each in self._binding(path, name) if name else ():
+                yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
 
     def _binding(self, path: str, name: str) -> list[Import]:
         """The imports of a file that may bind a name."""

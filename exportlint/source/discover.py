@@ -30,7 +30,7 @@ def discover(paths: Iterable[Path]) -> tuple[Path, ...]:
     Raises:
         MissingPathError: When a path does not exist.
     """
-    return gathered(paths, _below, lambda path: (path,))
+    return gathered(paths, below, lambda path: (path,))
 
 
 def gathered(
@@ -65,7 +65,8 @@ def _links(file: Path) -> int:
     return sum(part.is_symlink() for part in (whole, *whole.parents))
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def below(folder: Path) -> Iterator[Path]:
+    """The Python files below a folder, without those in folders that hold no source."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
         for name in files:

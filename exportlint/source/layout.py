@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from exportlint.source.discover import below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
-_TESTS = ("tests", "test")
+_TESTS = frozenset({"tests", "test"})
 _SOURCES = "src"
+# A file that lies where a project begins, and the folders in which packages are that belong to no project.
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git/HEAD", ".git")
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_MOST = 10_000  # files of a project that are looked through
 _MENTIONED = re.compile(r"\b(?:ModelCase|export_case|export_check)\b")
 
 
@@ -27,6 +34,55 @@ def top(folder: Path, is_file: Callable[[str], bool]) -> Path:
     return folder
 
 
+def is_installed(root: Path) -> bool:
+    """Whether the packages in a folder are installed ones, each of which is a project of its own."""
+    if root.name in _INSTALLED:
+        return True
+    try:
+        return any(entry.name.endswith(".dist-info") for entry in os.scandir(root))
+    except OSError:
+        return True
+
+
+def project(root: Path, is_file: Callable[[str], bool]) -> Path | None:
+    """The folder in which the project begins that holds the packages in a folder; ``None`` where nothing marks one.
+
+    A home folder begins none: what is kept there under version control is no project.
+    """
+    home = Path.home()
+    for folder in (root, *root.parents):
+        if folder in (home, folder.parent):
+            return None
+        if any(is_file(f"{folder}{os.sep}{mark}") for mark in _MARKS):
+            return folder
+    return None
+
+
+def is_test(path: Path) -> bool:
+    """Whether a file or folder, seen from where its project begins, is one of the tests."""
+    return not _TESTS.isdisjoint(path.parts)
+
+
+def whole(begins: Path) -> list[Path]:
+    """The files of a project but its tests, which nothing else imports; none of a project that is too large."""
+    found = [path for path in below(begins) if not is_test(path.relative_to(begins).parent)]
+    return found if len(found) <= _MOST else []
+
+
+def beside(root: Path, package: str) -> list[Path]:
+    """The files at a root, those of a package there, and those of the packages beside that, but for tests.
+
+    Args:
+        root: The folder from which dotted names count.
+        package: The package at the root; empty where there is none.
+    """
+    names = {package} if package else set[str]()
+    if package not in _TESTS and not is_installed(root):
+        names |= {entry.parent.name for entry in root.glob("*/__init__.py")} - _TESTS
+    inside = itertools.chain.from_iterable((root / name).rglob("*.py") for name in sorted(names))
+    return [*(path for path in root.glob("*.py") if path.is_file()), *inside]
+
+
 def roots(root: Path, is_file: Callable[[str], bool]) -> Iterator[str]:
     """The folders from which a file that declares cases imports the packages of its repository.
 
@@ -35,9 +91,12 @@ def roots(root: Path, is_file: Callable[[str], bool]) -> Iterator[str]:
         is_file: Whether there is such a file.
     """
     beside = next((folder.parent for folder in (root, *root.parents) if folder.name in _TESTS), root)
-    found = top(beside, is_file)  # tests may lie inside of a package
-    yield str(found)
-    yield str(found / _SOURCES)
+    yield from tops(top(beside, is_file))  # tests may lie inside of a package
+
+
+def tops(folder: Path) -> tuple[str, str]:
+    """The folders in which a repository keeps its packages."""
+    return str(folder), str(folder / _SOURCES)
 
 
 def declaring(root: Path) -> Iterator[Path]:

@@ -159,8 +159,9 @@ class Project:
         if not dotted or head in _FRAMEWORK:
             return None
         own = self._root(near)
-        roots = [own] if not near.package or head == near.package.partition(".")[0] else []
-        roots += [root for root in self._further_roots(near) if root not in roots]
+        around = self._around(own)
+        roots = [own] if around or not near.package or head == near.package.partition(".")[0] else []
+        roots += [root for root in (*around, *self._further_roots(near)) if root not in roots]
         bases = (f"{root}{os.sep}{dotted.replace('.', os.sep)}" for root in roots)
         found = (self._remembered(("find", base), None, partial(self._found, base)) for base in bases)
         return next((each for each in found if each is not None), None)
@@ -180,6 +181,17 @@ class Project:
             above = near.package.count(".") + 1 if near.package else 0
             self._roots[id(near)] = str(near.source.path.parents[above])
         return self._roots[id(near)]
+
+    def _around(self, root: str) -> tuple[str, ...]:
+        """The folders in which the packages of the project lie that holds a root; none for installed packages."""
+
+        def find() -> tuple[str, ...]:
+            if layout.is_installed(Path(root)):
+                return ()
+            begins = layout.project(Path(root), self._is_file)
+            return (root, *(layout.tops(begins) if begins is not None else ()))
+
+        return self._remembered(("around", root), (), find)  # type: ignore[no-any-return]
 
     def _further_roots(self, near: ModuleIndex) -> tuple[str, ...]:
         """The folders in which a file that declares model cases finds packages besides its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -136,11 +137,12 @@ def test_an_ignored_folder_is_linted_only_when_it_is_named(tmp_path: Path) -> No
 
 
 def test_the_same_findings_alone_in_a_folder_and_twice(tmp_path: Path) -> None:
+    shutil.copytree(CASES, tmp_path / "cases")
     together = {}
-    for p in lint([CASES], Options()):
+    for p in lint([tmp_path], Options()):
         together.setdefault(str(p.path), []).append((p.rule.code, p.range, p.message))
     assert len(together) > 20
-    for file in sorted(CASES.rglob("*.py")):
+    for file in sorted(tmp_path.rglob("*.py")):
         alone = [(p.rule.code, p.range, p.message) for p in lint([file], Options())]
         assert alone == together.get(str(file), [])
 
@@ -765,3 +767,59 @@ def test_what_is_made_like_something_is_where_that_is(tmp_path: Path, call: str)
                 return torch.where(x > 0, torch.{call}, x)
     """
     assert lint_text(tmp_path, text) == ()
+
+
+HELPER = "def decide(x):\n    return x if x.sum() > 0 else -x\n"
+CALLER = """
+from torch import Tensor, nn
+
+from {} import decide
+
+
+class Net(nn.Module):
+    def forward(self, x: Tensor):
+        return decide(x)
+"""
+LAYOUTS = {
+    "packages beside each other": ("a/__init__.py", "a/net.py", "b/__init__.py", "b/ops.py", "b.ops"),
+    "namespace packages": ("pyproject.toml", "a/net.py", "b/deep/ops.py", "b.deep.ops"),
+    "one namespace package": ("setup.py", "a/net.py", "a/ops.py", "a.ops"),
+    "a script beside src": ("setup.cfg", "scripts/net.py", "src/b/__init__.py", "src/b/ops.py", "b.ops"),
+    "packages in src": ("src/a/__init__.py", "src/a/net.py", "src/b/__init__.py", "src/b/ops.py", "b.ops"),
+    "a folder in a package": (".git/HEAD", "a/__init__.py", "a/deep/net.py", "b/ops.py", "b.ops"),
+}
+
+
+def laid_out(root: Path, *names: str) -> None:
+    *files, imported = names
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        text = CALLER.format(imported) if name.endswith("net.py") else HELPER if name.endswith("ops.py") else ""
+        (root / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("files", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_helper_in_another_package_of_the_project_is_run_by_the_model(tmp_path: Path, files: tuple[str, ...]) -> None:
+    laid_out(tmp_path, *files)
+    (helper,) = tmp_path.rglob("ops.py")
+    found = [[(p.path.name, p.rule.code) for p in lint([path], Options())] for path in (tmp_path, helper)]
+    assert found == [[("ops.py", "EXP101")]] * 2
+
+
+@pytest.mark.parametrize("mark", ["b-1.0.dist-info/METADATA", "../site-packages/x"])
+def test_installed_packages_are_projects_of_their_own(tmp_path: Path, mark: str) -> None:
+    root = tmp_path / "site-packages"
+    laid_out(root, mark, "a/__init__.py", "a/net.py", "b/__init__.py", "b/ops.py", "b.ops")
+    assert lint([root], Options()) == ()
+
+
+def test_a_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    laid_out(tmp_path, ".git/HEAD", "a/net.py", "b/ops.py", "b.ops")
+    assert lint([tmp_path / "a", tmp_path / "b"], Options()) == ()
+
+
+def test_tests_of_the_project_are_no_models_that_run_its_code(tmp_path: Path) -> None:
+    laid_out(tmp_path, "pyproject.toml", "tests/net.py", "b/ops.py", "b.ops")
+    assert lint([tmp_path / "b"], Options()) == ()
