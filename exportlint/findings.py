@@ -59,7 +59,7 @@ CHECK_KINDS = (
     CheckKind("compile", "captures the model as one graph with torch.compile, and compiles it", optional=True),
     CheckKind("aoti", "compiles the program with AOTInductor, and runs it in another process", optional=True),
     CheckKind("speed", "times eager, the program, the program compiled, and AOTInductor", optional=True),
-    CheckKind("quantised", "quantises the model with torchao, exports that and loads it without torchao", optional=True),
+    CheckKind("quantised", "quantises the model with torchao, exports it and loads it without torchao", optional=True),
     CheckKind("lint", "lays what the linter predicts over what the other checks saw"),
 )
 CHECKS = tuple(kind.name for kind in CHECK_KINDS)
