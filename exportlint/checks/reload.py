@@ -1,8 +1,9 @@
 """The check ``reload``: save the program, then load and run it in a process that lacks the model's source.
 
 The first half runs beside the model and writes the program, the flattened arguments and the flattened result that the
-program gives there; whether that is the eager model's is for the other checks to say. The second half is `loader`, in
-another process.
+program gives there; whether that is the eager model's is for the other checks to say. The file is written twice, since
+caches and deltas want the same bytes. The second half is `loader`, in another process, and in the interpreters of other
+environments that the caller names.
 
 A class that inputs are made of belongs to whoever calls the program, so the loader is given a stand-in for it, and the
 need is named as information. A class of the outputs is the program's own to make: without it the program cannot be
@@ -14,7 +15,10 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import filecmp
 import inspect
+import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +28,7 @@ from exportlint.checks.context import call, flat_call, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
+from exportlint.text import listed, size
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -33,13 +38,14 @@ if TYPE_CHECKING:
 
 NAME = "reload"
 KNOWN_MODULES = frozenset({"builtins", "collections", "torch"})
+MOST_COMPARED = 2**28  # bytes of a file that is saved twice
+FEW = 3
 PENDING = "saved"  # the reason of a result whose second half is still to come
 
 
 def run(ctx: Context) -> CheckResult:
     """The first half: a result with the reason `PENDING` when the program was saved."""
     import torch
-    from torch.utils import _pytree as pytree
 
     try:
         program = ctx.program()
@@ -55,21 +61,51 @@ def run(ctx: Context) -> CheckResult:
         reason = f"the program does not run: {blame.words(error)}"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     ctx.stage("save")
+    began = time.monotonic()
     try:
         torch.export.save(program, ctx.path(PROGRAM))
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
         return _not_saved(ctx, error)
-    record = {
+    notes = (
+        f"{size(ctx.path(PROGRAM).stat().st_size)}, saved in {time.monotonic() - began:.2f} s",
+        *_unstable(ctx, program),
+    )
+    torch.save(_record(ctx, program, expected), ctx.path(CALL))
+    return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx, program), notes=notes)
+
+
+def _record(ctx: Context, program: ExportedProgram, expected: Any) -> dict[str, Any]:
+    """What the loader needs to call the program and to compare."""
+    from torch.utils import _pytree as pytree
+
+    return {
         "inputs": [plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
         "expected": [plain(leaf) for leaf in pytree.tree_leaves(expected)],
         "tolerance": ctx.tolerance,
         "classes": described_classes(ctx),
         "values": _values(ctx, program),
     }
-    torch.save(record, ctx.path(CALL))
-    return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx))
+
+
+def _unstable(ctx: Context, program: ExportedProgram) -> tuple[str, ...]:
+    """What is not the same byte for byte when the program is saved once more under the same file name, if anything."""
+    import torch
+
+    first, again = ctx.path(PROGRAM), ctx.path("again") / PROGRAM
+    if first.stat().st_size > MOST_COMPARED:
+        return (f"not saved once more: larger than {size(MOST_COMPARED)}",)
+    again.parent.mkdir(exist_ok=True)
+    torch.export.save(program, again)
+    if filecmp.cmp(first, again, shallow=False):
+        return ()
+    with zipfile.ZipFile(first) as one, zipfile.ZipFile(again) as other:
+        names = dict.fromkeys([*one.namelist(), *other.namelist()])
+        inside = [set(one.namelist()), set(other.namelist())]
+        parts = [n for n in names if not all(n in found for found in inside) or one.read(n) != other.read(n)]
+    where = ", ".join(name.partition("/")[2] for name in parts[:FEW]) or "the order of its parts"
+    return (f"a file that is saved once more under this name is another: {where}",)
 
 
 def _values(ctx: Context, program: ExportedProgram) -> list[tuple[Any, ...]]:
@@ -128,12 +164,13 @@ def _not_saved(ctx: Context, error: Exception) -> CheckResult:
     return CheckResult(name=NAME, outcome="not_checked" if lacks else "failed", reason=reason, findings=(found,))
 
 
-def _suspect(ctx: Context) -> tuple[Finding, ...]:
+def _suspect(ctx: Context, program: ExportedProgram) -> tuple[Finding, ...]:
     """The finding to report if the second half fails, and what whoever loads the program needs in any case."""
-    place = _place_of_custom(ctx) or ctx.head()
-    found = blame.finding(
-        "EXP701", "the saved program cannot be loaded without the model's source", place, outcome="unportable"
-    )
+    names, place = _operators(program)
+    needed = f", which registers {listed(names, FEW)}" if names else ""
+    message = f"the saved program cannot be loaded without the model's source{needed}"
+    place = _place_of_custom(ctx) or place or ctx.head()
+    found = blame.finding("EXP701", message, place, outcome="unportable")
     needs = [
         blame.finding(
             "EXP701",
@@ -148,6 +185,16 @@ def _suspect(ctx: Context) -> tuple[Finding, ...]:
     return (found, *needs)
 
 
+def _operators(program: ExportedProgram) -> tuple[list[str], Place | None]:
+    """Operators that torch itself does not have, and the line of the first call of one."""
+    from exportlint.checks.opset.facts import kind_of, nodes
+    from exportlint.parity.parting import line_of
+
+    found = [node for node in nodes(program) if kind_of(node) == "custom"]
+    lines = (place for node in found if (place := line_of(node)) is not None)
+    return [f"`{name}`" for name in dict.fromkeys(str(node.target) for node in found)], next(lines, None)
+
+
 def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, seconds: float) -> CheckResult:
     """The result of both halves.
 
@@ -160,7 +207,9 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
     if loaded is not None and loaded["error"] is None:
         reason = f"loads in {loaded['seconds']:.1f} s"
         needs = tuple(f for f in first.findings if f.severity == "info")
-        return CheckResult(name=NAME, outcome="passed", reason=reason, seconds=seconds, findings=needs)
+        return CheckResult(
+            name=NAME, outcome="passed", reason=reason, seconds=seconds, findings=needs, notes=first.notes
+        )
     outcome: Outcome
     if loaded is None:
         outcome, reason = "crashed", f"the process that loads the program {ending}"
@@ -169,7 +218,38 @@ def conclude(first: CheckResult, loaded: dict[str, Any] | None, ending: str, sec
     findings = tuple(dataclasses.replace(f, evidence=reason) for f in first.findings if f.severity != "info")
     if loaded is not None and loaded["step"] == "compare":
         findings = tuple(_of_difference(f, loaded) for f in findings)
-    return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings)
+    return CheckResult(name=NAME, outcome=outcome, reason=reason, seconds=seconds, findings=findings, notes=first.notes)
+
+
+def conclude_elsewhere(
+    result: CheckResult, first: CheckResult, other: str, loaded: dict[str, Any] | None, ending: str
+) -> CheckResult:
+    """The result with what another environment made of the same file.
+
+    Args:
+        result: What is known so far.
+        first: The first half, with the finding to report in case.
+        other: The environment, in words.
+        loaded: What `loader.load` returned there; ``None`` when its process died.
+        ending: How that process ended, in words.
+    """
+    if loaded is not None and loaded["error"] is None:
+        note = f"loads in {loaded['seconds']:.1f} s with {other}, and computes the same"
+        return dataclasses.replace(result, notes=(*result.notes, note))
+    reason = f"the process {ending}" if loaded is None else f"{loaded['step']}: {loaded['error']}"
+    if reason == result.reason:
+        return dataclasses.replace(result, notes=(*result.notes, f"the same with {other}"))
+    findings = tuple(
+        dataclasses.replace(f, message=f"the saved program cannot be loaded with {other}", evidence=reason)
+        for f in first.findings
+        if f.severity != "info"
+    )
+    if loaded is not None and loaded["step"] == "compare":
+        message = f"the program returns something else with {other}"
+        findings = tuple(dataclasses.replace(_of_difference(f, loaded), message=message) for f in findings)
+    if result.outcome == "passed":
+        result = dataclasses.replace(result, outcome="failed", reason=f"with {other}: {reason}")
+    return dataclasses.replace(result, findings=(*findings, *result.findings))
 
 
 def _of_difference(suspect: Finding, loaded: dict[str, Any]) -> Finding:

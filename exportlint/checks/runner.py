@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit, Message
+    from exportlint.checks.other_python import OtherPython
     from exportlint.checks.verdicts import Verdicts
 
 Isolation = Literal["auto", "server", "fork", "none"]
@@ -67,6 +68,7 @@ class Options:
         memory: GiB that one case may take beyond what its process begins with. Default: most of the machine's.
         variants: Variants that every case has beside its own.
         profiles: Runtimes whose limits count in the check ``opset``.
+        others: Interpreters of other environments in which the check ``reload`` loads the program, too.
     """
 
     checks: tuple[str, ...] = DEFAULT_CHECKS
@@ -79,6 +81,7 @@ class Options:
     memory: float | None = None
     variants: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
+    others: tuple[OtherPython, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +281,8 @@ class Runner:
         settings["also"] = sorted(portable(file) for file in also)
         if check in ("shapes", "steps"):
             settings["examples"] = options.examples
+        if check == "reload":
+            settings["others"] = [(other.path, other.words) for other in options.others]
         if check == "opset":
             settings["profiles"] = options.profiles
         if check == joining.NAME:
@@ -443,7 +448,14 @@ class Runner:
         heard, ending, fresh = self._in_another_process("job", workdir)
         seconds = round(first.seconds + time.monotonic() - began, 3)
         result = reload.conclude(first, heard.loaded, ending.words, seconds)
-        return dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter")) if fresh else result
+        if fresh:
+            result = dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter"))
+        for other in self.options.others:
+            heard = Heard()
+            with self._slots.take():
+                ending = self._load_fresh("job", workdir, heard, other.path)
+            result = reload.conclude_elsewhere(result, first, other.words, heard.loaded, ending.words)
+        return dataclasses.replace(result, seconds=round(first.seconds + time.monotonic() - began, 3))
 
     def _load_elsewhere(self, first: CheckResult, workdir: str, reloaded: CheckResult | None) -> CheckResult:
         """The second half of the check ``device``, unless ``reload`` says that loading changes what is computed.
@@ -471,10 +483,10 @@ class Runner:
             ending = self._server.run(name, known, self._limits(), heard.on_message, path=path)
         return heard, ending, False
 
-    def _load_fresh(self, job: str, workdir: str, heard: Heard) -> Ending:
+    def _load_fresh(self, job: str, workdir: str, heard: Heard, python: str = sys.executable) -> Ending:
         """Run the loader in a new interpreter that ignores the caller's environment and working directory."""
-        root = str(Path(__file__).resolve().parents[2])
-        command = [sys.executable, "-I", "-c", FRESH, workdir, root, job]
+        command = [python, "-I", "-c", FRESH, workdir, _alone(workdir), job]
+        (Path(workdir) / loader.MESSAGES).unlink(missing_ok=True)  # of another interpreter
         with tempfile.TemporaryFile("w+", errors="backslashreplace") as output:
             process = subprocess.Popen(
                 command,
@@ -500,6 +512,15 @@ class Runner:
             output.seek(0)
             code, lines = process.returncode, tuple(output.read().splitlines())
         return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
+
+
+def _alone(workdir: str) -> str:
+    """A folder with exportlint alone: where it is installed, all of this environment lies beside it."""
+    folder = Path(workdir) / "own"
+    if not folder.is_dir():
+        folder.mkdir()
+        (folder / "exportlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
+    return str(folder)
 
 
 def _left_out(check: CheckResult, options: Options) -> bool:

@@ -18,6 +18,7 @@ from exportlint.cli.report_options import (
     list_checks,
     names_option,
     output_option,
+    pythons_option,
     readiness_of,
     shard_option,
 )
@@ -67,6 +68,11 @@ if TYPE_CHECKING:
 @click.option(
     "--profile", "profiles", callback=names_option(PROFILES, "profile", ()), metavar="NAMES",
     help=f"Runtimes whose limits count in the check opset, separated by commas: {', '.join(PROFILES)}.",
+)  # fmt: skip
+@click.option(
+    "--reload-python", "others", multiple=True, callback=pythons_option, metavar="PATH",
+    help="An interpreter of another environment, with another torch, in which the check reload loads the program, too. "
+    "May be repeated.",
 )  # fmt: skip
 @click.option(
     "--shard", callback=shard_option, metavar="I/N",

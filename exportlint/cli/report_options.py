@@ -13,6 +13,7 @@ from exportlint.findings import CHECK_KINDS, CHECKS, select_checks
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from exportlint.checks.other_python import OtherPython
     from exportlint.findings import Readiness
     from exportlint.report.sharding import Shard
 
@@ -69,6 +70,16 @@ def devices_option(ctx: click.Context, param: click.Parameter, value: str | None
 
     try:
         return device_names.select(_names("second" if value is None else value))
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def pythons_option(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[OtherPython, ...]:
+    """A click callback for interpreters of other environments."""
+    from exportlint.checks import other_python
+
+    try:
+        return tuple(map(other_python.identify, value))
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
 
