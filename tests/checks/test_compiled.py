@@ -180,6 +180,20 @@ def test_a_backend_that_is_wrong(monkeypatch, wrong, words):
     assert words in found.evidence
 
 
+@pytest.mark.usefixtures("no_compiler")
+def test_tensors_that_hold_others_are_compared():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    class Adds(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    case = ModelCase(Adds, (TwoTensor(torch.ones(2, 3), torch.ones(2, 3)),), name="net")
+    result = compiled.run(Context(case, Settings(()), announce=lambda _: None))
+    assert (result.outcome, result.findings) == ("not_checked", ())
+    assert result.reason.startswith(NO_COMPILER)
+
+
 def test_a_model_that_does_not_run():
     assert check(Fails).outcome == "not_checked"
 
