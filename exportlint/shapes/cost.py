@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from torch.export import ExportedProgram
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SHARE = 4  # a call may take one part in so many of the memory that is left
 MOST_SECONDS = 2.0  # CPU time that a call may take, when it takes as long for each byte as the example's
 FLOOR_SECONDS = 1e-4
+ATTENTION = "scaled_dot_product"  # in the names of operators that take each query to each key
 MANY = 8  # calls that are made often may cost one part in so many of this
 
 
@@ -89,13 +90,20 @@ def _terms(program: ExportedProgram) -> dict[Any, int]:
     from torch.utils import _pytree as pytree
 
     terms: dict[Any, int] = {}
+
+    def add(sizes: Iterable[Any], width: int) -> None:
+        elements: Any = 1
+        for size in sizes:
+            elements = elements * (size.node.expr if isinstance(size, torch.SymInt) else int(size))
+        terms[elements] = terms.get(elements, 0) + width
+
     for node in program.graph.nodes:
         for value in pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor):
-                elements: Any = 1
-                for size in value.shape:
-                    elements = elements * (size.node.expr if isinstance(size, torch.SymInt) else int(size))
-                terms[elements] = terms.get(elements, 0) + value.element_size()
+                add(value.shape, value.element_size())
+        if ATTENTION in str(node.target):  # computes scores that no node holds, or eager holds them
+            query, key = (argument.meta["val"] for argument in node.args[:2])
+            add((*query.shape[:-1], key.shape[-2]), 2 * query.element_size())
     return terms
 
 

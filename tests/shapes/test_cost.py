@@ -31,6 +31,22 @@ def test_bytes_are_those_of_all_values():
     assert of(1e-3).bytes_of({"L['x'].size()[0]": n}) == inputs + views + result
 
 
+class Attends(nn.Module):
+    def forward(self, q, k):
+        return nn.functional.scaled_dot_product_attention(q, k, k)
+
+
+def test_attention_costs_as_many_scores_as_there_are_pairs():
+    q, k = torch.ones(2, 3, 5, 4), torch.ones(2, 3, 7, 4)
+    dims = {"q": {2: Dim("n")}, "k": {2: Dim("m")}}
+    program = torch.export.export(Attends(), (q, k), dynamic_shapes=dims)
+    contract = declared(Attends(), ((q, k), {}), dims)
+    found = Cost(program, granted(program), contract.leaves, 1e-3)
+    rows = {"L['q'].size()[2]": 50, "L['k'].size()[2]": 70}
+    values = 2 * 3 * 4 * 4 * (50 + 70 + 50)  # both arguments and the result, of four bytes each
+    assert found.bytes_of(rows) == values + 2 * 3 * 50 * 70 * 2 * 4
+
+
 def test_a_call_may_not_take_more_memory_than_there_is(monkeypatch):
     monkeypatch.setattr(cost, "memory_left", lambda: cost.SHARE * 4 * 100**2)
     assert of(1e-9).affords({"L['x'].size()[0]": 98})

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LENIENCE = 5.0  # times as long as before calls may take once one was late that alone was not
 SLOWER = 2  # times as long as a call may take the first replay of it may take: the machine may have been busy
+BUSY = 3  # times as long as it may compute the first replay may take on a busy machine
 TRIES, TRIES_OF_HANGS = 20, 6  # smaller calls to try; one that hangs costs all of its time
 
 
@@ -38,7 +39,7 @@ class Replay:
         self._subject, self._space = subject, space
         self.ending: Ending | None = None
         self.who = ""
-        self.seconds = SLOWER * subject.patience
+        self.seconds, self._waiting = SLOWER * subject.patience, BUSY
 
     def dies(self, recipes: Mapping[int, Recipe]) -> bool:
         """Whether the call ends its process, or does not end in time; what the model refuses does not."""
@@ -47,12 +48,13 @@ class Replay:
         died = ending.how not in ("done", "exit")
         if died:
             self.ending, self.who = ending, heard.get("stage", "eager model")
-            self.seconds = self._subject.patience
+            self.seconds, self._waiting = self._subject.patience, 1
         return died
 
     def _limits(self) -> Limits:
         # Two calls, and one that waits without computing.
-        return Limits(2 * self.seconds, 2 * self.seconds + 10, memory_bytes=machine_memory() // 2)
+        wall = 2 * self.seconds * self._waiting + 10
+        return Limits(2 * self.seconds, wall, memory_bytes=machine_memory() // 2)
 
     def _run(self, recipes: Mapping[int, Recipe], emit: Emit) -> None:
         inputs = self._space.made(recipes).inputs
