@@ -35,6 +35,7 @@ from exportlint.source.values import (
     TorchModule,
     Unknown,
     Value,
+    is_tensor,
     join_all,
     options,
 )
@@ -283,6 +284,15 @@ def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
     return Method(base, name)
 
 
+def _of_sequence(it: Interpreter, base: Sequence, name: str, state: State) -> Value:
+    """A method, or a part of several results of torch that has a name: ``x.max(0).values``."""
+    if base.kind != "tuple" or hasattr(tuple, name) or not is_tensor(base.any):
+        return Method(base, name)
+    position = {"values": 0, "indices": 1}.get(name)
+    known = position is not None and base.items is not None and position < len(base.items)
+    return base.items[position] if known else base.any  # type: ignore[index]
+
+
 _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     Tensor: _of_tensor,
     Instance: of_instance,
@@ -293,7 +303,7 @@ _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     TorchModule: _of_torch_module,
     Device: _of_device,
     Array: _of_array,
-    Sequence: _method,
+    Sequence: _of_sequence,
     Dict: _method,
     Loaded: _method,
     Shape: _method,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from exportlint.source.index import ClassEntry
     from exportlint.source.sites import Site
-    from exportlint.source.values import Instance, Number, Tensor, Value
+    from exportlint.source.values import Instance, Number, Size, Tensor, Value
 
 Asker = Literal[
     "if",
@@ -115,6 +115,14 @@ class Met(Event):
     """A tensor that does not follow the inputs takes part in a computation with one that does."""
 
     stray: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned(Event):
+    """Broadcasting put the size of a dimension beside a constant one, so that they have to be equal."""
+
+    size: Size
+    constant: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,8 +144,7 @@ def binary(it: Interpreter, node: ast.BinOp | ast.AugAssign, left: Value, right:
     if left == SIZE_TEXT or (isinstance(left, Const) and isinstance(left.value, str)):
         return _interpolated(it, node, left, right, state)
     if is_tensor(left) or is_tensor(right):
-        _tell_array(it, node, (left, right), state)
-        return tensors.combine(it, node, (left, right), state)
+        return _of_tensor(it, node, (left, right), state)
     if isinstance(left, Const) and isinstance(right, Const):
         return _folded(plain, left.value, right.value)
     found: list[Value] = [v for v in (left, right) if isinstance(v, Number)]
@@ -155,6 +154,17 @@ def binary(it: Interpreter, node: ast.BinOp | ast.AugAssign, left: Value, right:
     if isinstance(left, Sequence) or isinstance(right, Sequence):
         return _sequences(it, node, left, right, state)
     return _plain(left, right)
+
+
+def _of_tensor(
+    it: Interpreter, node: ast.BinOp | ast.AugAssign, pair: tuple[Value, Value], state: State
+) -> Value:  # fmt: skip
+    _tell_array(it, node, pair, state)
+    made = tensors.combine(it, node, pair, state)
+    if isinstance(node.op, ast.MatMult):
+        return replace(made, dims=tensors.multiplied(*pair))
+    tensors.align(it, node, pair, state)
+    return made
 
 
 def _plain(left: Value, right: Value) -> Value:
@@ -359,6 +369,7 @@ def _of_tensors(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state
     if NONE in pair:
         return Static("bool")
     _tell_array(it, node, pair[::-1] if isinstance(pair[1], Array) else pair, state)  # numpy answers in any order
+    tensors.align(it, node, pair, state)
     return replace(tensors.combine(it, node, pair, state), boolean=True, real=False)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source import at_hand
-from exportlint.source.events import Converted, Met, Used
+from exportlint.source.events import Aligned, Converted, Met, Used
 from exportlint.source.facts import facts
 from exportlint.source.values import (
     NONE,
@@ -69,6 +69,8 @@ _ADDS = frozenset({
     "expand", "expand_as", "broadcast_to", "view", "view_as", "reshape", "reshape_as", "unsqueeze", "repeat", "tile",
     "atleast_1d", "atleast_2d", "atleast_3d", "flatten", "ravel", "unflatten",
 })  # fmt: skip
+# Numbers that are read outside of the model, by how.
+OUTSIDE = frozenset({"environment", "clock", "random number", "random range", "numpy random number"})
 # The data argument decides whether there is a dimension at all.
 _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
 
@@ -96,6 +98,32 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
     )
+
+
+def align(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> None:
+    """Report the sizes of two tensors that an operator computes with, where one varies and the other is a constant."""
+    left, right = (value.dims or () if isinstance(value, Tensor) else () for value in pair)
+    for beside in zip(reversed(left), reversed(right), strict=False):
+        for size, other in (beside, beside[::-1]):
+            constant = _constant(other)
+            varies = isinstance(size, Size) and size.dynamic is True and size.steps == ()
+            if varies and constant not in (None, 1) and constant == size.example:  # type: ignore[attr-defined]
+                it.emit(Aligned(it.site(node, state), size, constant))  # type: ignore[arg-type]
+
+
+def multiplied(left: Value, right: Value) -> tuple[Value, ...] | None:
+    """The dimensions of the product of a tensor and a matrix."""
+    dims = [value.dims if isinstance(value, Tensor) else None for value in (left, right)]
+    if dims[0] is None or dims[1] is None or len(dims[0]) < 2 or len(dims[1]) != 2:
+        return None
+    return (*dims[0][:-1], dims[1][-1])
+
+
+def _constant(size: Value) -> int | None:
+    """The number that a size is in every call."""
+    if isinstance(size, Size):
+        return size.example if size.dynamic is False and size.steps == () else None
+    return size.value if isinstance(size, Const) and type(size.value) is int else None
 
 
 def _is_known(value: Value) -> bool:
@@ -306,6 +334,7 @@ def _requested(receiver: Tensor, arguments: Arguments) -> tuple[Value, ...] | No
 def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, state: State) -> Tensor:
     """A tensor made from numbers."""
     first = arguments.get(0)
+    use(it, tuple(v for v in _inside(first) if isinstance(v, Number) and v.how in OUTSIDE))
     given = tensors((first,)) if first is not None else []
     made = Tensor(
         "default",
@@ -326,6 +355,12 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         made = replace(made, placement=entered.placement, site=entered.site, kept=kept, home=home)
     at_hand.note(it, node, state)
     return _on(made, arguments.get(-1, "device"), it, node, state)
+
+
+def _inside(value: Value | None) -> tuple[Value, ...]:
+    """What a value may be, and what may be in it."""
+    found = options(value) if value is not None else ()
+    return (*found, *(v for each in found if isinstance(each, Sequence) for v in options(each.any)))
 
 
 def _is_float(value: Value | None) -> bool:

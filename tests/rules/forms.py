@@ -26,6 +26,7 @@ FINE = ("fine", "fine", "fine")
 LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
 ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
+ROW = {"inputs": "torch.ones(6, 4)", "shapes": '{"x": {0: torch.export.Dim.DYNAMIC}}'}
 NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
 MATH = {"imports": "import math"}
@@ -149,6 +150,24 @@ FORMS = (
     form("return x * self.step()", FINE, init="self.step = lambda: 2", above=_COUNTER),
     form("step = counter()\nreturn x * step() * step()", FINE, above=_COUNTER),
     form("return x * STEP()", SILENT, "EXP501", above=_COUNTER + "\nSTEP = counter()"),
+    form("return x + torch.zeros(6, 4, device=x.device)", SPECIALISES, "EXP301", **ROW),
+    form("return torch.zeros(6, 4, device=x.device) < x", SPECIALISES, "EXP301", **ROW),
+    form("return x * self.scale", SPECIALISES, "EXP301", **ROW, init="self.register_buffer('scale', torch.ones(6, 1))"),
+    form("return x * self.scale", FINE, **ROW, init="self.register_buffer('scale', torch.ones(1, 4))"),
+    form("return x + torch.zeros(1, 4, device=x.device)", FINE, **ROW),
+    form("return x @ torch.ones(4, 6, device=x.device) + torch.ones(6, device=x.device)", FINE, **ROW),
+    form("return x.expand(6, 4) * 2", SPECIALISES, "EXP301", **ROW),
+    form("return x.expand(2, -1, 4) * 2", FINE, **ROW),
+    form("a, b, c, d, e, f = x\nreturn a + b + c + d + e + f", SPECIALISES, "EXP301", **ROW),
+    form("a, b, c, d = x.T\nreturn a + b + c + d", FINE, **ROW),
+    form("return torch.cat([p * 2 for p in x.chunk(x.shape[0])])", SPECIALISES, "EXP301", **ROW),
+    form("return torch.cat([p * 2 for p in x.chunk(2)])", FINE, **ROW),
+    form("return x * 2 if x.max(0).values.sum() > 0 else x", BREAKS, "EXP101"),
+    form("return x * 2 if torch.linalg.svd(x).S.sum() > 0 else x", BREAKS, "EXP101"),
+    form("return x + torch.from_numpy(np.random.rand(4)).to(x)", ("silent", "silent", "silent"), "EXP303 numpy random number", **NUMPY,
+         proof="second call"),
+    form("return x + torch.tensor([random.random()], device=x.device)", ("silent", "breaks", "breaks"), "EXP303 random number",
+         imports="import random", proof="second call"),
     form("return x * 2 if operator.gt(x.dim(), 1) else x", FINE, imports="import operator"),
     form("return x + len(list(filter(None, x.sum(1))))", BREAKS, "EXP101"),
     form("return x + len(list(filter(None, [1, 0])))", FINE),

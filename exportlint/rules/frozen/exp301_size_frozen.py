@@ -2,7 +2,8 @@
 
 ## What it does
 Reports code that turns a dynamic size into a number: `int(x.shape[0])`, `math.sqrt(size)`, a slice by a Python bound, a
-loop over the dimension, an `if` that compares the size with a constant (`t > 8`, `t % 2 == 0`).
+loop over the dimension, its unpacking into names, an `if` that compares the size with a constant (`t > 8`,
+`t % 2 == 0`), an operator or `expand` that puts it beside a constant size.
 
 ## Why it matters
 The program is then right for the example's size only. With `Dim.DYNAMIC` or a named `Dim` the export fails; with
@@ -26,11 +27,12 @@ from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, fix
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
+from exportlint.source.events import Aligned, Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
 from exportlint.source.sides import cut_decides, example_decides
 from exportlint.source.values import (
     SIZE_TEXT,
+    UNKNOWN,
     Array,
     Const,
     Dict,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 _SYMBOLIC = ("math.ceil", "math.floor", "math.prod", "math.trunc")
 _PIECES = ("torch.split", "torch.unbind", ".split", ".unbind")
+_CHUNKS = ("torch.chunk", "torch.tensor_split", ".chunk", ".tensor_split")
 _FILLED = ("zeros", "ones", "empty", "full", "arange")
 _RESHAPES = (".view", ".reshape", "torch.reshape")
 
@@ -133,15 +136,16 @@ def _iterated(event: Iterated) -> Iterator[Match]:
         if _counts_features(event.site, sizes((value.dim,)), _loop_variable(event.site)):
             return
         yield Match(event.site, f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`")
-    elif isinstance(value, Tensor) and event.by != "unpacking" and not value.counted:
-        known = value.dims is not None and bool(value.dims)
-        if known and _requested((value.dims or ())[:1]):
-            yield Match(event.site, f"the loop runs over a dynamic dimension: `{event.site.text}`")
+    elif isinstance(value, Tensor) and not value.counted and value.dims and _requested(value.dims[:1]):
+        unpacks = event.by == "unpacking"
+        text = "a dynamic dimension is unpacked into names" if unpacks else "the loop runs over a dynamic dimension"
+        yield Match(event.site, f"{text}: `{event.site.text}`")
 
 
 def _called(event: Called) -> Iterator[Match]:
     given = (*event.arguments, *event.keywords.values())
-    if event.name in _PIECES and isinstance(event.result, Sequence) and _requested((event.result.dim,)):
+    pieces = event.result.dim if event.name in _PIECES and isinstance(event.result, Sequence) else UNKNOWN
+    if _requested((pieces,)) or (event.name in _CHUNKS and _requested(given[-2:])):
         yield Match(event.site, f"`{event.site.text}` cuts a dynamic dimension into a number of pieces")
     elif event.name.startswith("numpy.") and event.name != "numpy.prod" and _varying_any(given):
         variant = "number" if event.name.removeprefix("numpy.") in _FILLED else ""
@@ -150,6 +154,8 @@ def _called(event: Called) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` needs the number of steps")
     elif event.name in _RESHAPES:
         yield from _reshaped(event)
+    elif event.name == ".expand":
+        yield from _expanded(event)
     elif any(isinstance(v, Truth) and isinstance(v.of, Size) for k, v in event.keywords.items() if k == "is_causal"):
         text = f"`{event.site.text}` is given a symbolic bool where torch wants a bool"
         plain = fix("Make a plain bool of it", Answered(event.site.range, "is_causal"))
@@ -190,6 +196,24 @@ def _reshaped(event: Called) -> Iterator[Match]:
     known = all(isinstance(w, Const) or (isinstance(w, Static) and w.of == "int") for w in wanted)
     if fixed and known and isinstance(base, Tensor) and base.dims and _requested(base.dims):
         yield Match(event.site, f"`{event.site.text}` names every size, so the dynamic one becomes a constant")
+
+
+def _expanded(event: Called) -> Iterator[Match]:
+    """A dimension that varies is expanded to a constant, which it has to be already."""
+    wanted = event.arguments
+    if len(wanted) == 1 and isinstance(wanted[0], Sequence):
+        wanted = wanted[0].items or ()
+    dims = event.receiver.dims or () if isinstance(event.receiver, Tensor) else ()
+    for size, other in zip(reversed(dims), reversed(wanted), strict=False):
+        constant = other.value if isinstance(other, Const) else None
+        if isinstance(size, Size) and size.dynamic is True and size.example == constant and constant not in (None, 1):
+            yield Match(event.site, f"`{event.site.text}` expands a dynamic size to a constant, {constant}")
+            return
+
+
+def _aligned(event: Aligned) -> Iterator[Match]:
+    text = f"`{event.site.text}` puts a dynamic size beside the constant {event.constant}, so it becomes a constant"
+    yield Match(event.site, text)
 
 
 def _indexed(event: Indexed) -> Iterator[Match]:
@@ -244,6 +268,7 @@ _MATCHERS: dict[type[Event], Callable[..., Iterator[Match]]] = {
     Called: _called,
     Indexed: _indexed,
     Asked: _asked,
+    Aligned: _aligned,
 }
 _FIRST = '{"x": {0: torch.export.Dim.DYNAMIC}}'
 _INPUTS = {"inputs": "torch.ones(3, 4)", "inputs2": "torch.ones(5, 4)"}
@@ -515,6 +540,6 @@ RULE = Rule(
     ),
     proof="capture",
     observed_by=(Observer(check="shapes", precondition="dynamic dimension"),),
-    events=(Converted, Iterated, Called, Indexed, Asked),
+    events=(Converted, Iterated, Called, Indexed, Asked, Aligned),
     match=match,
 )
