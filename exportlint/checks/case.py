@@ -11,6 +11,7 @@ import difflib
 import functools
 import math
 import numbers
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -142,6 +143,8 @@ class ModelCase:
         loss: For the check ``training``: takes the result of the model in training mode and returns a scalar.
         variants: Further cases made from this one: ``bfloat16`` and ``float16`` (model and inputs are cast), and
             ``autocast`` (to bfloat16).
+        checkpoint: A file of weights that must load strictly into a fresh model, for the check ``checkpoint``: what
+            `torch.save` wrote, with the state dict itself or inside of dictionaries, or ``.safetensors``.
         weights: ``real``, or ``fake``: the factory is called under fake tensors, which take no memory, and what needs
             numbers is not checked.
         about: A function that says how the case was made, where nobody wrote it down; reports show it.
@@ -163,6 +166,7 @@ class ModelCase:
     value_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict, kw_only=True)
     expected_failures: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     tolerance: Tolerance | None = field(default=None, kw_only=True)
+    checkpoint: str | os.PathLike[str] | None = field(default=None, kw_only=True)
     weights: str = field(default="real", kw_only=True)
     about: Any = field(default=None, kw_only=True)
     inferred: bool = field(default=False, kw_only=True, repr=False)  # whether nobody wrote the inputs down
@@ -195,6 +199,7 @@ class ModelCase:
             "canonical": (self.canonical is None or callable(self.canonical), "a function"),
             "steps": (isinstance(self.steps, Mapping), "a mapping"),
             "loss": (self.loss is None or callable(self.loss), "a function"),
+            "checkpoint": (isinstance(self.checkpoint, (str, os.PathLike, type(None))), "a path"),
             "variants": (isinstance(self.variants, (tuple, list)), "a tuple of names"),
         }
         for key, (valid, kind) in wanted.items():

@@ -30,6 +30,7 @@ REWRITES = {
     "no inputs": "Give the case an example call beside the model: args, a tuple such as (x,), or kwargs, a mapping.",
     "eager call": "Give the case an example call that forward takes, or let the factory return a module that takes it.",
     "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of arguments, or a pair (args, kwargs).",
+    "checkpoint": "Let checkpoint be the path of a file of weights, from the working directory on.",
     "second call": "Give the call arguments that the model accepts in eager mode, or let the model accept them.",
     "value_ranges": "Name the inputs in value_ranges as the parameters of forward are named.",
     "dynamic_shapes": "Let dynamic_shapes be made from the tensors and the calls that the case itself gives.",

@@ -349,3 +349,90 @@ def test_random_numbers_go_on_where_they_were(tmp_path):
     assert draw() != before
     resume.set_random_state(torch.load(tmp_path / "random.pt", weights_only=True))
     assert draw() == before
+
+
+# ---- A file that the case names ------------------------------------------------------------------------------------
+
+
+def saved(tmp_path, change=lambda state: state, name="weights.pt"):
+    file = tmp_path / "given" / name  # apart from what the check writes
+    file.parent.mkdir()
+    torch.save(change(dict(Net().state_dict())), file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda state: state, "weights.pt loads strictly: 7 keys"),
+        (lambda state: {"epoch": 3, "model": state}, 'weights.pt, its ["model"] loads strictly: 7 keys'),
+        (
+            lambda state: {"optimizer": {"state": {}}, "a": {"b": state}, "ema": {"w": torch.ones(1)}},
+            'weights.pt, its ["a"]["b"] loads strictly: 7 keys',
+        ),
+    ],
+)
+def test_a_checkpoint_that_fits(tmp_path, change, note):
+    result = result_of(seeded(Net), tmp_path, checkpoint=saved(tmp_path, change))
+    assert (result.outcome, result.findings) == ("passed", ())
+    assert note in result.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "evidence", "rewrite"),
+    [
+        (
+            lambda state: {f"module.{key}": value for key, value in state.items()},
+            "keys of the file begin with `module.`",
+            'With `state = {key.removeprefix("module."): value for key, value in state.items()}` it loads strictly.',
+        ),
+        (
+            lambda state: {"model": {key.replace("fc.", "dense."): value for key, value in state.items()}},
+            "`dense` in the file is `fc` in the model",
+            'With `state = torch.load(...)["model"]; state = {re.sub(',
+        ),
+        (
+            lambda state: {**state, "fc.bias": torch.ones(7)},
+            "`fc.bias` is [7] in the file and [4] in the model",
+            "Register",
+        ),
+        (lambda state: {k: v for k, v in state.items() if k != "fc.bias"}, "missing: `fc.bias`", "Register"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit(tmp_path, change, evidence, rewrite):
+    result = result_of(seeded(Net), tmp_path, checkpoint=str(saved(tmp_path, change)))
+    (finding,) = result.findings
+    assert (result.outcome, finding.rule, finding.severity) == ("failed", "EXP708", "warning")
+    assert finding.message == "the checkpoint weights.pt does not load into a model of the factory"
+    assert finding.evidence.startswith(evidence)
+    assert finding.rewrite.startswith(rewrite)
+
+
+def test_a_checkpoint_that_is_a_whole_model(tmp_path):
+    result = result_of(seeded(Net), tmp_path, checkpoint=saved(tmp_path, lambda _: {"model": Net()}))
+    (finding,) = result.findings
+    assert (finding.rule, finding.severity) == ("EXP706", "warning")
+    assert "Unsupported global" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("file", "words"), [("none.pt", "FileNotFoundError: "), ("empty.pt", "ValueError: empty.pt holds no tensors")]
+)
+def test_a_checkpoint_that_is_none(tmp_path, file, words):
+    saved(tmp_path, lambda _: {"epoch": 3}, "empty.pt")
+    result = result_of(seeded(Net), tmp_path, checkpoint=tmp_path / "given" / file)
+    assert result.outcome == "errored"
+    assert result.reason.startswith(f"the checkpoint fails: {words}")
+    assert "path of a file of weights" in result.findings[0].rewrite
+
+
+def test_a_checkpoint_of_safetensors(tmp_path):
+    safe = pytest.importorskip("safetensors.torch")
+    safe.save_file(Net().state_dict(), tmp_path / "w.safetensors")
+    result = result_of(seeded(Net), tmp_path, checkpoint=tmp_path / "w.safetensors")
+    assert "w.safetensors loads strictly: 7 keys" in result.notes
+
+
+def test_a_checkpoint_that_is_no_path():
+    with pytest.raises(TypeError, match="checkpoint of case 'net' must be a path, not int"):
+        ModelCase(Net, (X,), name="net", checkpoint=3)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from exportlint import blame
-from exportlint.checks.checkpoint import afresh, resume, roundtrip
+from exportlint.checks.checkpoint import afresh, given, resume, roundtrip
 from exportlint.checks.checkpoint.roundtrip import Found, unwrapped
 from exportlint.checks.context import Context, ModelError
 from exportlint.checks.results import NOT_ASKED, of_model_error
@@ -31,6 +31,8 @@ def run(ctx: Context) -> CheckResult:
     found = Found()
     try:
         why_not = _roundtrip(ctx, found)
+        if why_not is None:
+            given.check(ctx, found)
         if why_not is None and found.sound:
             resume.check(ctx, found)
     except ModelError as error:

@@ -1,7 +1,8 @@
 """# checkpoint-does-not-fit (EXP708)
 
 ## What it does
-Reports a state dict that does not load strictly into a fresh model of the same factory, and says which keys do not fit.
+Reports a state dict that does not load strictly into a fresh model of the same factory, or the file that a case names
+with `checkpoint=`, and says which keys do not fit.
 Where renaming mends them, the line that does it is the rewrite.
 
 ## Why it matters
