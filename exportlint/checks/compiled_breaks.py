@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 # What the words stand for that dynamo has of its own. They are those of torch 2.13 and 2.14; the first that matches
 # counts.
 RULES = (
+    ("EXP101", r"data-dependent expression Eq\(u\d+, 1\).*Size-like symbols: none"),
     ("EXP802", r"ops do not support aliasing"),
     ("EXP803", r"to have same metadata"),
     ("EXP901", r"torch\.jit\.script|_CachedForward|ScriptModule"),
     ("EXP403", r"builtin operator `print`|logging\.Logger|builtin `_warnings\.warn"),
     ("EXP303", r"builtin `(time\.|datetime\.|[^`]*Random\.)"),
+    ("EXP501", r"setattr\(\) on unsupported type"),
     ("EXP502", r"torch\.nn\.Parameter\(\)` constructor"),
     ("EXP801", r"does not support running with fake tensors"),
     ("EXP301", r"wrap RNN, GRU, or LSTM"),
@@ -39,6 +41,7 @@ NUMBER = re.compile(r"/gb/(gb\d+)\.html")
 HERE = re.compile(r'File "([^"]+)", line (\d+)')
 EXPLANATION = re.compile(r"^ *(?:Explanation|Hint): (.+)$", re.MULTILINE)
 USER_CODE = "from user code"
+ADVICE = "Consider annotating your code using torch._check*(). "  # which comes before what happened
 JUMP, JUMP_WORDS = "generic_jump", ("Data-dependent branching", "GB0170")  # which has no number in an explanation
 
 
@@ -92,6 +95,7 @@ def _made(matched: str, text: str, place: Place | None, words: str) -> GraphBrea
     rule = next((code for code, pattern in RULES if re.search(pattern, matched)), None)
     number = NUMBER.search(text)
     kind = next((line.strip() for line in text.splitlines() if line.strip()), "no reason is given")
+    kind = kind.removeprefix(ADVICE)
     known = number[1].upper() if number else ""
     if kind.startswith(JUMP):
         kind, known = JUMP_WORDS

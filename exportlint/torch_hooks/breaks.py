@@ -30,12 +30,15 @@ class Explained(NamedTuple):
 def explain(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explained:
     """Call a function as ``torch.compile`` runs it, and see where graphs end.
 
+    Numbers out of tensors, and sizes that depend on data, are captured, as they are with ``fullgraph=True``.
+
     Raises:
         Exception: What the function, or torch, raises.
     """
     import torch
 
-    with warnings.catch_warnings():
+    whole = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    with warnings.catch_warnings(), torch._dynamo.config.patch(whole):
         warnings.simplefilter("ignore")
         found: Any = torch._dynamo.explain(function)(*args, **kwargs)
     breaks = (

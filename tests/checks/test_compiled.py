@@ -116,6 +116,22 @@ def test_every_graph_break_has_its_line_rule_and_number():
     assert "with graph breaks allowed there are 3 graphs" in result.notes
 
 
+class Numbers(Plain):
+    def forward(self, x):
+        y = self.fc(x) * x.sum().item()
+        y = y[y > 0]
+        if (y > 1).any().item():  # decides
+            y = y + 1
+        return y
+
+
+def test_what_is_captured_as_one_graph_is_no_break_where_breaks_are_allowed():
+    """A number out of a tensor and a size that depends on data break a graph only without ``fullgraph=True``."""
+    (found,) = check(Numbers).findings
+    assert (found.rule, found.line) == ("EXP101", line_of(Numbers, "# decides"))
+    assert "cannot go on here: Could not guard on data-dependent expression" in found.message
+
+
 def test_where_breaks_cannot_be_listed_the_first_is_told(monkeypatch):
     monkeypatch.setattr(breaks, "why_not", lambda: "this torch explains nothing")
     result = check(Breaks)
