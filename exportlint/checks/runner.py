@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import jobs, lint, loader, loading, reload, requirements, results, variants
+from exportlint.checks import inductor, jobs, lint, loader, loading, reload, requirements, results, variants
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.device import saved as device_saved
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Isolation = Literal["auto", "server", "fork", "none"]
 # The second device is registered for a whole process, so its check has one of its own.
 OWN_PROCESS = frozenset({"device"})
+TIMED = frozenset({"speed"})  # what these say is of one run
 FRESH = (
     "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(*sys.argv[1::2])"
 )
@@ -268,7 +269,7 @@ class Runner:
         checks = self._check(run, progress)
         if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
             for check in checks:
-                if check.name not in kept and check.name in progress.depends and not _at_fault(check):
+                if check.name not in kept and check.name in progress.depends and not _of_one_run(check):
                     depends = progress.depends[check.name] | Dependencies(files=also)
                     verdicts.keep(self._key(case, check.name, verdicts, also), check, depends, began)
         if verdicts.trouble is not None:
@@ -529,10 +530,11 @@ def _left_out(check: CheckResult, options: Options) -> bool:
     return not asked and (check.reason or "").startswith(results.NOT_ASKED)
 
 
-def _at_fault(check: CheckResult) -> bool:
-    """Whether exportlint failed, or lacks something, so that another run may say something else."""
+def _of_one_run(check: CheckResult) -> bool:
+    """Whether another run may say something else: exportlint failed, the machine lacks something, or time was taken."""
     words = check.reason or ""
-    return words.startswith("exportlint itself failed") or "is not installed" in words
+    lacks = any(missing in words for missing in ("is not installed", inductor.NO_COMPILER))
+    return check.name in TIMED or lacks or words.startswith("exportlint itself failed")
 
 
 def _lines(file: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from exportlint.checks import verdicts
+from exportlint.checks import inductor, verdicts
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.runner import NamedCase, Options, Runner
 from exportlint.checks.verdicts import Verdicts
@@ -407,12 +407,31 @@ def inputs(): return (torch.ones(2),)
 """
 
 
+SMALL = """
+import torch
+
+def build(): return torch.nn.Softmax(-1)
+def inputs(): return (torch.ones(2, 4),)
+"""
+
+
 def test_a_crash_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(CRASHING)
     with Runner(Options(checks=("capture",)), Verdicts(tmp_path / "kept")) as runner:
         assert runner.check_named(CASE).checks[0].outcome == "crashed"
         assert runner.kept(CASE) == {}
+
+
+def test_times_and_what_the_machine_lacks_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(SMALL)
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    with Runner(Options(checks=("capture", "aoti", "speed")), Verdicts(tmp_path / "kept")) as runner:
+        capture, aoti, speed = runner.check_named(CASE).checks
+        assert (capture.outcome, aoti.reason, speed.outcome) == ("passed", inductor.NO_COMPILER, "passed")
+        assert set(runner.kept(CASE)) == {"capture"}
 
 
 def test_what_is_kept_is_json_without_paths_of_this_machine(checked):
