@@ -97,7 +97,7 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
 
 
 def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how: str) -> Finding:
-    by_check = {"capture": "EXP003", "reload": "EXP701"}
+    by_check = {"capture": "EXP003", "reload": "EXP701", "opset": "EXP709"}
     rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
     rewrite = None if how in ("signal", "exit") and rule in BY_RULE else ENDINGS[how]
     evidence = "\n".join(spoken(ending.output)) or None

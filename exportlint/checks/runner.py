@@ -26,6 +26,7 @@ from exportlint.checks.device import saved as device_saved
 from exportlint.checks.isolation import fork, inline
 from exportlint.checks.isolation.client import WorkerServer, environment
 from exportlint.checks.isolation.job import Ending, Limits
+from exportlint.checks.opset import profiles
 from exportlint.checks.prediction import Predictor
 from exportlint.checks.prepared import Prepared
 from exportlint.checks.shapes import journal
@@ -285,7 +286,9 @@ class Runner:
         if check == "reload":
             settings["others"] = [(other.path, other.words) for other in options.others]
         if check == "opset":
-            settings["profiles"] = options.profiles
+            settings["profiles"] = profiles.surroundings(options.profiles)
+        if check == "checkpoint":
+            settings["safetensors"] = profiles.version("safetensors")
         if check == joining.NAME:
             settings["checks"] = options.checks
         return verdicts.key(case.label, check, settings)

@@ -15,6 +15,7 @@ import pytest
 
 from exportlint.checks import inductor, verdicts
 from exportlint.checks.dependencies import Dependencies
+from exportlint.checks.opset import profiles
 from exportlint.checks.runner import NamedCase, Options, Runner
 from exportlint.checks.verdicts import Verdicts
 from exportlint.findings import CheckResult
@@ -282,6 +283,18 @@ def test_examples_matter_to_shapes_alone():
         if few._key(CASE, name, kept_for, ()) == many._key(CASE, name, kept_for, ())
     }
     assert same == {"capture"}
+
+
+def test_what_a_check_may_use_where_it_is_installed_is_part_of_its_key(monkeypatch):
+    kept_for = Verdicts(Path("nowhere"))
+    runner = Runner(Options(profiles=("onnx", "aoti")), kept_for)
+    names = ("capture", "checkpoint", "opset")
+    before = {name: runner._key(CASE, name, kept_for, ()) for name in names}
+    assert before == {name: runner._key(CASE, name, kept_for, ()) for name in names}
+    monkeypatch.setattr(profiles, "version", lambda package: f"99 of {package}")
+    assert [runner._key(CASE, name, kept_for, ()) == before[name] for name in names] == [True, False, False]
+    plain = Runner(Options(), kept_for)._key(CASE, "opset", kept_for, ())
+    assert plain not in (before["opset"], runner._key(CASE, "opset", kept_for, ()))
 
 
 RESULT = CheckResult(name="capture", outcome="failed", reason="because")

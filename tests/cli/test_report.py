@@ -422,6 +422,7 @@ def good(tmp_path) -> Path:
         ((), "Missing argument 'TARGET...'"),
         (("good.py", "--checks", "capture,sorcery"), "'sorcery' is no check; known: capture, reload, device, shapes"),
         (("good.py", "--checks", ","), "names no check; known: capture"),
+        (("good.py", "--profile", "tf"), "'tf' is no profile; known: executorch, onnx, aoti"),
         (("good.py", "--devices", "cuda:7"), "'cuda:7' is no device; known: second"),
         (("good.py", "--output", "r.pdf"), "r.pdf: the suffix must be one of .html, .json, .md, .sarif, .xml"),
         (("good.py", "--output", "no/folder/r.json"), "no/folder/r.json: there is no folder no/folder"),

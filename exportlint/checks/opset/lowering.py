@@ -7,20 +7,18 @@ import copy
 import importlib.util
 import io
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from exportlint import blame
+from exportlint.checks.opset.profiles import NEEDED, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch.export import ExportedProgram
-
-NEEDED: Mapping[str, tuple[str, ...]] = {"onnx": ("onnxscript", "onnxruntime"), "executorch": ("executorch",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def lower(name: str, program: ExportedProgram, flat: list[Any]) -> Lowered | Non
     missing = [package for package in NEEDED[name] if importlib.util.find_spec(package) is None]
     if missing:
         return Lowered(name, why_not=f"{' and '.join(missing)} not installed")
-    words = ", ".join(f"{package} {_version(package)}" for package in NEEDED[name])
+    words = ", ".join(f"{package} {version(package)}" for package in NEEDED[name])
     stage = "convert"
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -74,13 +72,6 @@ def lower(name: str, program: ExportedProgram, flat: list[Any]) -> Lowered | Non
             raise MemoryError from error
         return Lowered(name, error=_words(error), stage=stage, words=words)
     return Lowered(name, result=tuple(leaf for leaf in pytree.tree_leaves(result)), words=words)
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "of an unknown version"
 
 
 def _words(error: Exception) -> str:

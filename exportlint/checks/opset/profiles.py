@@ -6,12 +6,16 @@ No entry for a kind of fact: the runtime takes it, or nothing is known of it, an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from exportlint.findings import Result
+
+# What lowers a program for a runtime and runs it there.
+NEEDED: Mapping[str, tuple[str, ...]] = {"onnx": ("onnxscript", "onnxruntime"), "executorch": ("executorch",)}
 
 Kind = Literal["operator", "custom", "control", "unbounded", "unbacked", "complex", "number", "text", "input", "buffer"]
 
@@ -62,3 +66,16 @@ def limit(kind: Kind, profiles: tuple[str, ...]) -> tuple[Limit, str] | None:
         if found is not None:
             return found, name
     return None
+
+
+def version(package: str) -> str:
+    """The version of an installed package, in words."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of an unknown version"
+
+
+def surroundings(profiles: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    """The runtimes that are asked for, with the versions of what they need."""
+    return [(name, [version(package) for package in NEEDED.get(name, ())]) for name in profiles]
