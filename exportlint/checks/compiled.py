@@ -119,14 +119,14 @@ class _Compiled:
         """What is wrong with the calls of this sequence.
 
         Raises:
-            Exception: What the first call raises, in which the model is compiled.
+            Exception: What the first call raises, in which the model is compiled, or any for want of a compiler.
         """
         for place, step in enumerate(steps):
             expected = observe(self.eager, fresh(step.inputs), call)
             try:
                 actual = self._called(step, place)
             except Exception as error:
-                if place == 0 or blame.is_out_of_memory(error):
+                if place == 0 or blame.is_out_of_memory(error) or inductor.lacks(error) is not None:
                     raise
                 return [self.raised(step, error)]
             words = self._differs(expected, actual, [s.inputs for s in steps[: place + 1]])

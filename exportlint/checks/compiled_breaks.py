@@ -32,7 +32,7 @@ RULES = (
     ("EXP101", r"[Dd]ata[- ]dependent (branching|operator|assert)|generic_jump|sort with non-constant keys"),
     ("EXP101", r"builtin operator `(sorted|max|min|any|all)` with argument types \['Tensor'"),
     ("EXP102", r"Could not (guard on|extract specialized)|tolist\(\)|Tensor\.item|pack_padded_sequence"),
-    ("EXP102", r"builtin operator `(range|str|int|float|len|bool)`|PendingUnbacked"),
+    ("EXP102", r"builtin operator `(range|str|int|float|len|bool)`|tp_repr_impl|PendingUnbacked"),
     ("EXP202", r"same device|Tensor device mismatch"),
     ("EXP402", r"marked as skipped|[Uu]nsupported (method call|context manager)|deepcopy|returned non-Tensor"),
     ("EXP402", r"Failed to trace builtin operator|data_ptr"),
