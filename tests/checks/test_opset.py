@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import metadata
 
 import pytest
 import torch
@@ -111,20 +111,30 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("model", "dynamic_shapes", "message", "counts"), KINDS)
-def test_what_runtimes_mind(monkeypatch, model, dynamic_shapes, message, counts):
+def test_what_runtimes_mind(model, dynamic_shapes, message, counts):
     """Without a profile it is advice."""
-    plain = result_of(model, dynamic_shapes=dynamic_shapes)
+    ctx = Context(ModelCase(model, (X,), name="net", dynamic_shapes=dynamic_shapes), Settings(()), lambda _: None)
+    plain = check.run(ctx)
     assert plain.outcome == "passed"
     assert {f.severity for f in plain.findings} <= {"info"}
-    assert any((f.message).startswith(message) for f in plain.findings) if message else not plain.findings
-    monkeypatch.setattr(lowering, "NEEDED", dict.fromkeys(lowering.NEEDED, ("no_such_package",)))
+    found = [fact for fact in facts.facts(ctx.program().run_decompositions()) if fact.message.startswith(message or "")]
+    assert [fact.message for fact in found] == [
+        f.message for f in plain.findings if f.message.startswith(message or "")
+    ]
+    assert len(found) == (message is not None)
     for name in PROFILES:
-        result = result_of(model, name, dynamic_shapes=dynamic_shapes)
-        found = [f for f in result.findings if message and f.message.startswith(message)]
-        assert [f.outcomes["export"] for f in found] == ([counts.get(name, "fine")] if message else [])
-        assert result.outcome == ("failed" if name in counts else "passed")
-        if name != "aoti":
-            assert f"not checked: the lowering for {name}: no_such_package not installed" in result.notes
+        ctx.settings.profiles = (name,)
+        assert [check._finding(ctx, fact, {}).outcomes["export"] for fact in found] == [
+            counts.get(name, "fine") for _ in found
+        ]
+
+
+def test_a_runtime_that_is_not_there_is_told(monkeypatch):
+    monkeypatch.setattr(lowering, "NEEDED", {"executorch": ("no_such_package",)})
+    result = result_of(net(lambda s, x: torch.special.erfcx(x)), "executorch")
+    assert (result.outcome, result.findings[0].severity) == ("failed", "error")
+    assert result.reason.endswith("in executorch, an operator outside core ATen is refused")
+    assert "not checked: the lowering for executorch: no_such_package not installed" in result.notes
 
 
 def test_a_size_that_depends_on_data_and_has_no_bound(monkeypatch):
@@ -282,4 +292,4 @@ def test_what_a_runtime_returns_is_compared(monkeypatch, results, evidence):
         evidence is not None
     )
     assert all(evidence in f.evidence for f in result.findings)
-    assert sys.modules["torch"].__version__ in result.notes[-1]
+    assert result.notes[-1].endswith(f"with torch {metadata.version('torch')}")
