@@ -5,6 +5,7 @@ The nearest file upwards wins. Mistakes are errors of one line that name the fil
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -178,9 +179,9 @@ def in_folder(folder: Path) -> Table | None:
     """
     files = (folder / "exportlint.toml", folder / "pyproject.toml")
     for file in files:
-        if file.is_symlink() and not file.exists():  # what it was to say is not known
+        if os.path.islink(file) and not os.path.exists(file):  # noqa: PTH110, PTH114  what it was to say is not known
             raise ConfigError(f"{file} is a link to a file that does not exist")
-        if file.is_file() and (found := in_file(file)) is not None:
+        if os.path.isfile(file) and (found := in_file(file)) is not None:  # noqa: PTH113  of a shut folder it says no
             return found
     return None
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 NAME = "lint"
 CONFIRMED_BY = "confirmed by "  # how the evidence of a confirmed prediction begins
 DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such a line
-# Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure.
-TO_THE_END: Mapping[str, frozenset[str]] = {"capture": frozenset({"passed"}), "compile": frozenset({"passed"})}
+# Outcomes after which a check has looked at everything that it looks at. A capture that failed stopped at its failure,
+# and of a program that holds for some sizes only the others were not tried.
+TO_THE_END: Mapping[str, frozenset[str]] = dict.fromkeys(("capture", "compile", "shapes"), frozenset({"passed"}))
 BY_DEFAULT = frozenset({"passed", "failed"})
 CAPTURES_IN: Mapping[str, Mode] = {"compile": "compile"}  # where that is not the mode export
 IN_NO_MODE = frozenset({"torchscript"})  # what it sees is of no capture mode that the linter judges

@@ -55,6 +55,12 @@ def test_a_device_check_that_failed_elsewhere_refutes():
     assert verdict(finding("EXP201"), check("device", "failed", seen))[0] == "refuted"
 
 
+def test_shapes_that_failed_refutes_no_other_size():
+    plain = check("shapes", "failed", finding("EXP301", line=9, severity="warning"))
+    said = verdict(finding("EXP301"), plain, exercised=ran(5, dynamic=True))
+    assert said == ("not_exercised", "shapes: stopped at a failure")
+
+
 def test_a_check_without_numbers_refutes_nothing():
     plain = check("device", "passed")
     assert verdict(finding("EXP201"), plain)[0] == "refuted"

@@ -38,6 +38,11 @@ def discover(paths: Iterable[Path], resolver: Resolver) -> tuple[Path, ...]:
     return found.files
 
 
+def of_project(folder: Path, resolver: Resolver) -> Iterator[Path]:
+    """The files below a folder that are the project's: those that no setting passes over."""
+    return _Walk(folder, resolver).files()
+
+
 @dataclass(frozen=True, slots=True)
 class Discovered:
     """Files that were asked for.

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint.config import Table, UserError
-from exportlint.linting.discovery import Discovered, discover
+from exportlint.linting.discovery import Discovered, discover, of_project
 from exportlint.linting.selection import Layer, known
 from exportlint.linting.settings import NAMES, READERS, SELECTING, Resolver, as_in_git, field_of, key_of
-from exportlint.source.engine import UNSETTLED, Linted, Options, Unanalysed, examine_files, examine_text
+from exportlint.source.engine import UNSETTLED, Effort, Linted, Options, Unanalysed, examine_files, examine_text
 from exportlint.source.units import NOT_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.source.engine import Effort, Prediction
+    from exportlint.source.engine import Prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,7 @@ def check_files(
     for path in files:
         groups[Options.of(resolver.of_file(path))].append(path)
     named = [path for path in asked if path.is_file()]
+    effort = dataclasses.replace(effort or Effort(), below=partial(of_project, resolver=resolver))
     return selected([examine_files(group, options, effort, named) for options, group in groups.items()], resolver)
 
 
@@ -177,7 +180,8 @@ def check_text(path: Path, data: bytes, resolver: Resolver) -> Checked:
     Raises:
         ConfigError: When a configuration means nothing.
     """
-    return selected([examine_text(path, data, Options.of(resolver.of_file(path)))], resolver)
+    effort = Effort(below=partial(of_project, resolver=resolver))
+    return selected([examine_text(path, data, Options.of(resolver.of_file(path)), effort)], resolver)
 
 
 def selected(runs: Iterable[Linted], resolver: Resolver) -> Checked:

@@ -18,14 +18,17 @@ import msgspec
 
 from exportlint.source import layout
 from exportlint.source.cache import Contents
+from exportlint.source.discover import below
 from exportlint.source.files import UnreadableError, content, decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+_GAP = r"(?:[ \t]|\\\r?\n)"  # between words, over the end of a line where a backslash says so
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<origin>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|(?:[^\n\\]|\\\n)*)"
-    r"|import[ \t]+(?P<modules>[^\n]*))",
+    rf"(?:^|[;:]){_GAP}*(?:from{_GAP}+(?P<dots>\.*){_GAP}*(?P<origin>[\w.]*){_GAP}+import{_GAP}*"
+    r"(?P<names>\((?:[^)#]|#[^\n]*)*\)|(?:[^\n\\;#]|\\\r?\n)*)"
+    rf"|import{_GAP}+(?P<modules>(?:[^\n\\;#]|\\\r?\n)*))",
     re.MULTILINE,
 )
 _DEFINES = re.compile(r"^[ \t]*(?:class|def|async def)[ \t]+(\w+)", re.MULTILINE)
@@ -88,11 +91,13 @@ class Callers:
         contents: What files hold.
         outlines: What is known of files, by path, with what earlier runs found out.
         learnt: Whether something was added to it.
+        below: The files of a project that are below a folder.
     """
 
     contents: Contents = field(default_factory=Contents)
     outlines: dict[str, Outline] = field(default_factory=dict)
     learnt: bool = False
+    below: Callable[[Path], Iterable[Path]] = below
     _projects: dict[Path, list[Path]] = field(default_factory=dict)
     _graphs: dict[Path, _Graph] = field(default_factory=dict)
     _folders: dict[str, _Graph] = field(default_factory=dict)
@@ -123,7 +128,7 @@ class Callers:
 
     def _whole(self, begins: Path) -> list[Path]:
         if begins not in self._projects:
-            self._projects[begins] = layout.whole(begins)
+            self._projects[begins] = layout.whole(begins, self.below)
         return self._projects[begins]
 
     def _graph(self, root: Path, paths: list[Path], begins: Path) -> _Graph:
@@ -135,9 +140,11 @@ class Callers:
                 tops[path.parent] = layout.top(path.parent, os.path.isfile)
             name = str(path)
             outline = found[name] = self._outline(name, _dotted(name, tops[path.parent]))
-            for dotted in {outline.name, _dotted(name, begins)}:
+            around = (Path(top) for top in layout.tops(begins) if path.is_relative_to(top))
+            for dotted in {outline.name, *(_dotted(name, top) for top in around)}:
                 files[dotted].append(name)
-        return _Graph({**self._cases(root), **found}, files)
+        roots = {str(path): str(tops[path.parent]) for path in paths}
+        return _Graph({**self._cases(root), **found}, files, roots)
 
     def _cases(self, root: Path) -> dict[str, Outline]:
         """The files beside the packages at a root that declare model cases; no other file imports them."""
@@ -160,8 +167,9 @@ class Callers:
 class _Graph:
     outlines: dict[str, Outline]  # by path
     files: Mapping[str, list[str]]  # paths by dotted name, of those that others may import
+    roots: Mapping[str, str]  # by path, the folder from which the dotted name of a file counts
     importers: dict[str, set[str]] | None = None
-    _targets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _targets: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     _bound: dict[str, dict[str, list[Import]]] = field(default_factory=dict)
 
     def callers(self, path: str) -> list[str]:
@@ -183,30 +191,38 @@ class _Graph:
             self.importers = defaultdict(set)
             for importer, outline in self.outlines.items():
                 for each in outline.imports if outline.used is None else outline.used:
-                    for target in self.targets(each.origin, each.name):
+                    for target in self.targets(each.origin, each.name, self.roots.get(importer, "")):
                         self.importers[target].add(importer)
         return self.importers
 
-    def targets(self, origin: str, name: str) -> list[str]:
-        """The files that may define what an import brings, re-exports followed."""
-        key = (origin, name)
+    def targets(self, origin: str, name: str, root: str) -> list[str]:
+        """The files that may define what an import brings, re-exports followed.
+
+        Of files of one name, that below the importer's own `root` counts.
+        """
+        key = (origin, name, root)
         if key not in self._targets:
-            self._targets[key] = list(self._followed(origin, name, set()))
+            self._targets[key] = list(self._followed(origin, name, root, set()))
         return self._targets[key]
 
-    def _followed(self, origin: str, name: str, seen: set[tuple[str, str]]) -> Iterator[str]:
+    def _followed(self, origin: str, name: str, root: str, seen: set[tuple[str, str]]) -> Iterator[str]:
         if (origin, name) in seen:
             return
         seen.add((origin, name))
-        inner = self.files.get(f"{origin}.{name}") if name else None
+        inner = self._named(f"{origin}.{name}", root) if name else ()
         if inner:
             yield from inner
             return
-        for path in self.files.get(origin, ()):
+        for path in self._named(origin, root):
             if not name or name == "*" or name in self.outlines[path].defines:
                 yield path
             for each in self._binding(path, name) if name else ():
-                yield from self._followed(each.origin, name if each.name == "*" else each.name, seen)
+                yield from self._followed(each.origin, name if each.name == "*" else each.name, root, seen)
+
+    def _named(self, dotted: str, root: str) -> Sequence[str]:
+        found = self.files.get(dotted, ())
+        own = [path for path in found if _dotted(path, Path(root)) == dotted] if len(found) > 1 else []
+        return own or found
 
     def _binding(self, path: str, name: str) -> list[Import]:
         """The imports of a file that may bind a name."""
@@ -302,8 +318,8 @@ def _used(imports: list[Import], text: str) -> list[Import]:
 def _imports(text: str, package: str) -> Iterator[Import]:
     for found in _IMPORT.finditer(text):
         if found["modules"] is not None:
-            for part in found["modules"].split(","):
-                origin, _, bound = part.split("#")[0].strip().partition(" as ")
+            for part in found["modules"].replace("\\", " ").split(","):
+                origin, _, bound = part.strip().partition(" as ")
                 yield Import(origin.strip(), "", bound.strip() or origin.partition(".")[0].strip())
             continue
         origin = found["origin"]

@@ -12,7 +12,7 @@ from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
 from exportlint.source.cache import Cache, still_there
 from exportlint.source.callers import Callers, Generated, Outline
-from exportlint.source.discover import discover
+from exportlint.source.discover import below, discover
 from exportlint.source.files import UnreadableError, holding, read
 from exportlint.source.sites import Range
 from exportlint.source.suppress import comments
@@ -21,7 +21,7 @@ from exportlint.source.unused import UNUSED, unused
 from exportlint.source.work import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from exportlint.findings import Mode, Outcomes, Severity
     from exportlint.fixes.edits import Applicability, Fix
@@ -176,11 +176,13 @@ class Effort:
         jobs: How many processes may work at once.
         seconds: Filled with the CPU time that each rule takes, by its code, where it is given; then one process works
             and no cache is read.
+        below: The files below a folder that belong to the project, for those that nobody named.
     """
 
     cache: Path | None = None
     jobs: int = 1
     seconds: dict[str, float] | None = None
+    below: Callable[[Path], Iterable[Path]] = below
 
 
 def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
@@ -192,10 +194,10 @@ def lint(paths: Iterable[Path], options: Options) -> tuple[Prediction, ...]:
     return examine(paths, options).predictions
 
 
-def examine_text(path: Path, data: bytes, options: Options) -> Linted:
+def examine_text(path: Path, data: bytes, options: Options, effort: Effort | None = None) -> Linted:
     """What a file predicts that holds these bytes, whatever lies at its path. The project around the path is read."""
     real = os.path.realpath(path)
-    return _Run(options, Effort(), (path,), frozenset({real}), {real: data}).all()
+    return _Run(options, effort or Effort(), (path,), frozenset({real}), {real: data}).all()
 
 
 def examine(
@@ -241,6 +243,7 @@ class _Run:
     def __post_init__(self) -> None:
         """Find out which files are run, and run them."""
         cache = Cache(self.effort.cache)
+        self.callers.below = self.effort.below
         self.callers.outlines = cache.read(_OUTLINES, dict[str, Outline]) or {}
         self.generated = Generated(self.callers.outlines if self.options.whole_project else {})
         self.real = {path: os.path.realpath(path) for path in self.named}

@@ -8,15 +8,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.source.discover import below
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _TESTS = frozenset({"tests", "test"})
 _SOURCES = "src"
 # A file that lies where a project begins, and the folders in which packages are that belong to no project.
-_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git/HEAD", ".git")
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git/HEAD", ".git")
+_WEAK_MARK = "requirements.txt"  # which an example inside of a project may have as well
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST = 10_000  # files of a project that are looked through
 _MENTIONED = re.compile(r"\b(?:ModelCase|export_case|export_check)\b")
@@ -49,13 +48,22 @@ def project(root: Path, is_file: Callable[[str], bool]) -> Path | None:
 
     A home folder begins none: what is kept there under version control is no project.
     """
-    home = Path.home()
+    inside = list(_inside_home(root))
+    marked = (folder for folder in inside if any(is_file(f"{folder}{os.sep}{mark}") for mark in _MARKS))
+    weakly = (folder for folder in inside if is_file(f"{folder}{os.sep}{_WEAK_MARK}"))
+    return next(itertools.chain(marked, weakly), None)
+
+
+def _inside_home(root: Path) -> Iterator[Path]:
+    """A folder and those around it, up to the home folder or the root of the file system."""
+    try:
+        home = Path(os.path.realpath(Path.home()))
+    except RuntimeError:  # nobody's
+        home = Path(root.anchor)
     for folder in (root, *root.parents):
         if folder in (home, folder.parent):
-            return None
-        if any(is_file(f"{folder}{os.sep}{mark}") for mark in _MARKS):
-            return folder
-    return None
+            return
+        yield folder
 
 
 def is_test(path: Path) -> bool:
@@ -63,10 +71,20 @@ def is_test(path: Path) -> bool:
     return not _TESTS.isdisjoint(path.parts)
 
 
-def whole(begins: Path) -> list[Path]:
-    """The files of a project but its tests, which nothing else imports; none of a project that is too large."""
-    found = [path for path in below(begins) if not is_test(path.relative_to(begins).parent)]
-    return found if len(found) <= _MOST else []
+def whole(begins: Path, below: Callable[[Path], Iterable[Path]]) -> list[Path]:
+    """The files of a project but its tests, which nothing else imports; none of a project that is too large.
+
+    Args:
+        begins: The folder in which the project begins.
+        below: The files of the project that are below a folder.
+    """
+    found: list[Path] = []
+    for path in below(begins):
+        if not is_test(path.relative_to(begins).parent):
+            found.append(path)
+        if len(found) > _MOST:
+            return []
+    return found
 
 
 def beside(root: Path, package: str) -> list[Path]:
@@ -80,7 +98,7 @@ def beside(root: Path, package: str) -> list[Path]:
     if package not in _TESTS and not is_installed(root):
         names |= {entry.parent.name for entry in root.glob("*/__init__.py")} - _TESTS
     inside = itertools.chain.from_iterable((root / name).rglob("*.py") for name in sorted(names))
-    return [*(path for path in root.glob("*.py") if path.is_file()), *inside]
+    return [path for path in (*root.glob("*.py"), *inside) if os.path.isfile(path)]  # noqa: PTH113  a folder may be shut
 
 
 def roots(root: Path, is_file: Callable[[str], bool]) -> Iterator[str]:

@@ -96,3 +96,40 @@ def test_one_path_alone_is_no_list_of_paths(paths: object) -> None:
 def test_a_path_that_is_missing_is_an_error_of_the_user(tree: Path) -> None:
     with pytest.raises(UserError, match="gone: no such file or folder"):
         exportlint.check_paths([tree / "gone"])
+
+
+HELPER = "def scale(x, n):\n    if n > 0:\n        return x\n    return -x\n"
+NET = """
+from torch import Tensor, nn
+
+from pkg.ops import scale
+
+
+class Net(nn.Module):
+    def forward(self, x: Tensor):
+        return scale(x, {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("ignored", "settings"),
+    [("runs/\n", ""), ("", 'extend-exclude = ["runs"]\n')],
+    ids=["by git", "by the settings"],
+)
+def test_what_is_passed_over_calls_nothing(tmp_path: Path, ignored: str, settings: str) -> None:
+    """An old copy that an experiment left behind says nothing of the files of today."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
+    (tmp_path / ".gitignore").write_text(ignored)
+    (tmp_path / "exportlint.toml").write_text(settings)
+    for name, text in {
+        "pkg/ops.py": HELPER,
+        "pkg/net.py": NET.format(1),
+        "runs/1/net.py": NET.format("x.sum()"),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert found(tmp_path) == found(tmp_path / "pkg") == []
+    (tmp_path / ".gitignore").unlink()
+    (tmp_path / "exportlint.toml").unlink()
+    assert found(tmp_path) == [("pkg/ops.py", "EXP101")]

@@ -137,3 +137,32 @@ def test_what_is_known_of_a_file_that_declares_cases_holds_wherever_it_is_seen_f
     again = Callers(outlines=first.outlines)
     assert [again.of(path) for path in asked] == found
     assert not again.learnt
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from pkg.ops import (  # helpers (old ones)\n    scale,\n)",
+        "from pkg.ops \\\n    import scale",
+        "from pkg.ops import \\\r\n    scale",
+        "import os, \\\n    pkg.ops",
+        "import os; from pkg.ops import scale",
+        "try: from pkg.ops import scale\nexcept ImportError: pass",
+        "if True: import pkg.ops as ops  # as ops",
+        "\tfrom pkg import ops",
+    ],
+)
+def test_an_import_is_found_however_it_is_spelt(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pkg").mkdir()
+    for name, text in {"__init__": "", "ops": "def scale(x):\n    return x\n", "net": f"{line}{NET}x\n"}.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text, encoding="utf-8", newline="")
+    assert names(tmp_path, "pkg/ops.py") == ["pkg/net.py"]
+
+
+def test_of_files_of_one_name_the_one_beside_the_importer_counts(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").touch()
+    for i in range(40):
+        (tmp_path / f"e{i:02}").mkdir()
+        (tmp_path / f"e{i:02}" / "ops.py").write_text("def scale(x):\n    return x\n", encoding="utf-8")
+        (tmp_path / f"e{i:02}" / "net.py").write_text(f"from ops import scale{NET}x\n", encoding="utf-8")
+    assert [names(tmp_path, f"e{i:02}/ops.py") for i in range(40)] == [[f"e{i:02}/net.py"] for i in range(40)]

@@ -786,6 +786,8 @@ LAYOUTS = {
     "one namespace package": ("setup.py", "a/net.py", "a/ops.py", "a.ops"),
     "a script beside src": ("setup.cfg", "scripts/net.py", "src/b/__init__.py", "src/b/ops.py", "b.ops"),
     "packages in src": ("src/a/__init__.py", "src/a/net.py", "src/b/__init__.py", "src/b/ops.py", "b.ops"),
+    "a namespace package in src": ("setup.py", "tools/net.py", "src/b/ops.py", "b.ops"),
+    "an example with requirements": ("setup.py", "ex/a/requirements.txt", "ex/a/net.py", "b/ops.py", "b.ops"),
     "a folder in a package": (".git/HEAD", "a/__init__.py", "a/deep/net.py", "b/ops.py", "b.ops"),
 }
 
@@ -818,6 +820,35 @@ def test_a_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     laid_out(tmp_path, ".git/HEAD", "a/net.py", "b/ops.py", "b.ops")
     assert lint([tmp_path / "a", tmp_path / "b"], Options()) == ()
+
+
+def test_a_home_folder_behind_a_link_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out(tmp_path / "real", ".git/HEAD", "a/net.py", "b/ops.py", "b.ops")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    assert lint([tmp_path / "link" / "a", tmp_path / "link" / "b"], Options()) == ()
+
+
+def test_nobody_needs_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    laid_out(tmp_path, "setup.py", "a/net.py", "b/ops.py", "b.ops")
+    assert len(lint([tmp_path], Options())) == 1
+
+
+def test_a_folder_that_nobody_may_enter_costs_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out(tmp_path, "setup.py", "a/net.py", "b/ops.py", "shut/ops.py", "b.ops")
+    asked = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if "shut" in path.parts[:-1]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return asked(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert [p.path.parent.name for p in lint([tmp_path / "b"], Options())] == ["b"]
 
 
 def test_tests_of_the_project_are_no_models_that_run_its_code(tmp_path: Path) -> None:
