@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import json
+import logging
 import os
 import re
 import sys
@@ -140,8 +141,9 @@ def _run(file: Path, known: dict[str, Any]) -> dict[str, Any]:
     from exportlint.parity.compare import compare
 
     device, step = known.get("device"), "load"
+    logged = _Logged()
     try:
-        with _computing_on(device):
+        with _computing_on(device), logged:
             began = time.monotonic()
             program = torch.export.load(file)
             seconds = time.monotonic() - began
@@ -150,11 +152,36 @@ def _run(file: Path, known: dict[str, Any]) -> dict[str, Any]:
             actual = call(program.module(), inputs)
         difference = compare(known["expected"], _brought_back(actual, device), **known["tolerance"])
     except Exception as error:
-        text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        return {"step": step, "error": f"{type(error).__name__}: {text}"[:300]}
+        return {"step": step, "error": _words(logged.error if logged.error is not None and step == "load" else error)}
     if difference is None:
         return {"step": "compare", "error": None, "seconds": seconds}
     return {"step": "compare", "error": str(difference), "seconds": seconds, "where": _where(program, known)}
+
+
+class _Logged(logging.Handler):
+    """Hears why a file cannot be loaded: torch logs the reason, and raises that it is in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the exception that is logged."""
+        error = record.exc_info[1] if record.exc_info else None
+        while error is not None:  # the innermost reason: around it, torch writes out the node that it was at
+            self.error, error = error, error.__cause__
+
+    def __enter__(self) -> None:
+        logging.getLogger("torch.export").addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("torch.export").removeHandler(self)
+
+
+def _words(error: BaseException) -> str:
+    """The exception in one line: its class, and the first line of its message that says something."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text}"[:300]
 
 
 def _where(program: ExportedProgram, known: dict[str, Any]) -> dict[str, Any] | None:

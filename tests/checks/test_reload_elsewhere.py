@@ -146,24 +146,30 @@ def test_a_file_is_saved_twice(first, tmp_path, monkeypatch):
     assert "sample_inputs" in note
 
 
-def test_operators_that_loading_needs_are_named(tmp_path):
-    @torch.library.custom_op("test_reload_elsewhere::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
+@torch.library.custom_op("test_reload_elsewhere::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
 
-    @twice.register_fake
-    def _(x):
-        return torch.empty_like(x)
 
-    class Calls(nn.Module):
-        def forward(self, x):
-            y = x + 1
-            return twice(y)  # call
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
 
-    ctx = Context(ModelCase(Calls, (X,), name="net"), Settings((), workdir=str(tmp_path)), lambda _: None)
-    (suspect,) = reload.run(ctx).findings
-    assert suspect.message.endswith("the model's source, which registers `test_reload_elsewhere.twice.default`")
-    assert suspect.source.endswith("# call")
+
+class Calls(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        return twice(y)  # call
+
+
+def test_operators_that_loading_needs_are_named():
+    with Runner(Options(checks=("reload",))) as runner:
+        (check,) = runner.check_object(ModelCase(Calls, (X,), name="net"), "here").checks
+    (finding,) = check.findings
+    assert (check.outcome, finding.rule, finding.severity) == ("failed", "EXP701", "warning")
+    assert finding.message.endswith("the model's source, which registers `test_reload_elsewhere.twice.default`")
+    assert finding.source.endswith("# call")
+    assert check.reason.startswith("load: SerializeError: We failed to resolve torch.ops.test_reload_elsewhere.twice")
 
 
 @pytest.mark.parametrize(
