@@ -540,6 +540,27 @@ def _clone(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
+def result_of(program: ExportedProgram, inputs: Inputs, module: Any = None) -> Any:
+    """What a call of the program returns; its buffers keep their values.
+
+    The result may be a buffer that the call wrote into: it is copied before the buffer gets its value back.
+
+    Args:
+        program: The program.
+        inputs: The arguments, which the call may write into.
+        module: The program as a module, where there is one.
+
+    Raises:
+        Exception: What the program raises.
+    """
+    from torch.utils import _pytree as pytree
+
+    from exportlint.parity.observed import kept
+
+    with unchanged(program):
+        return pytree.tree_map(kept, call(program.module() if module is None else module, inputs))
+
+
 @contextlib.contextmanager
 def unchanged(program: ExportedProgram) -> Iterator[None]:
     """Give the program's buffers and constants their values back at the end, as if it had not been run."""

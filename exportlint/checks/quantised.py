@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame
 from exportlint.checks import loader, reload, uncaptured
-from exportlint.checks.context import Context, ModelError, call, unchanged
+from exportlint.checks.context import Context, ModelError, call, result_of
 from exportlint.checks.isolation.client import environment
 from exportlint.findings import CheckResult
 
@@ -171,8 +171,7 @@ def _judged(ctx: Context, quantised: Context, done: Done) -> Done:
     """Parity of the program, the gap to the float model, and what loading needs."""
     try:
         program = quantised.program()
-        with unchanged(program):
-            actual = call(program.module(), quantised.example())
+        actual = result_of(program, quantised.example())
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error
@@ -233,8 +232,7 @@ def _unwrapped_loads(quantised: Context) -> bool:
     unwrapped = _of(quantised, make)
     try:
         program = unwrapped.program()
-        with unchanged(program):
-            result = call(program.module(), unwrapped.example())
+        result = result_of(program, unwrapped.example())
         if unwrapped.compare(quantised.expected(), result, unwrapped.example()) is not None:
             return False
         return _loaded(unwrapped, program, result) is None

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame, places
 from exportlint.checks import uncaptured
-from exportlint.checks.context import call, flat_call, unchanged
+from exportlint.checks.context import flat_call, result_of, unchanged
 from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
@@ -53,8 +53,7 @@ def run(ctx: Context) -> CheckResult:
         return uncaptured.result(NAME, error)
     try:
         ctx.stage("run of the program")
-        with unchanged(program):
-            expected = call(program.module(), ctx.example())
+        expected = result_of(program, ctx.example())
     except Exception as error:
         if blame.is_out_of_memory(error):
             raise MemoryError from error

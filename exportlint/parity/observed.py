@@ -45,7 +45,7 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
     arguments = pytree.tree_leaves(inputs)
     result = call(module, inputs)
     return Observed(
-        result=pytree.tree_map(_kept, result),
+        result=pytree.tree_map(kept, result),
         inputs=_named(inputs),
         returned=_returned(inputs, result),
         buffers=copies(dict(module.named_buffers())),
@@ -53,7 +53,7 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
     )
 
 
-def _kept(leaf: Any) -> Any:
+def kept(leaf: Any) -> Any:
     """A result that a later write into a buffer does not change."""
     plain = type(leaf) in (torch.Tensor, nn.Parameter) and leaf.layout is torch.strided and leaf.device.type != "meta"
     return leaf.detach().clone() if plain else leaf

@@ -9,12 +9,14 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from exportlint.checks import capture
+from exportlint.checks import capture, reload
 from exportlint.checks.case import ModelCase, Step
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.jobs import run_check
+from exportlint.checks.loader import CALL
 from exportlint.checks.strange_tensors import REMAKE
 from exportlint.findings import DEFAULT_CHECKS
+from exportlint.parity.compare import compare
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 aten = torch.ops.aten
@@ -249,3 +251,31 @@ def test_classes_of_tensors_that_a_check_cannot_handle_are_named(kind, name, tmp
     else:
         assert result.outcome in ("passed", "not_checked")
         assert not any(finding.counts for finding in result.findings)
+
+
+class Rolling(nn.Module):
+    """Returns the buffer that it writes into."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.ones(2, 3, 4))
+
+    def forward(self, x):
+        self.seen[:, 0] += x[:2]
+        return self.seen.sum(1), self.seen
+
+
+@pytest.mark.parametrize("check", ["device", "shapes", "state", "opset"])
+def test_a_buffer_that_is_returned_is_as_the_call_left_it(check, tmp_path):
+    settings = Settings((check,), examples=2, workdir=str(tmp_path))
+    result = run_check(check, Context(ModelCase(Rolling, (X,)), settings, lambda _: None))
+    assert [finding for finding in result.findings if finding.severity != "info"] == []
+    assert result.outcome == "passed" or result.reason.startswith("no dimension is dynamic")
+    assert [note for note in result.notes if "differs" in note] == []
+
+
+def test_what_a_program_is_saved_with_is_what_it_returned(tmp_path):
+    ctx = Context(ModelCase(Rolling, (X,)), Settings(("reload",), workdir=str(tmp_path)), lambda _: None)
+    reload.run(ctx)
+    saved = torch.load(ctx.path(CALL), weights_only=False)
+    assert compare(list(ctx.expected()), saved["expected"], rtol=0.0, atol=0.0) is None

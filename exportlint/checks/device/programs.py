@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks import failing_node, wrong_result
-from exportlint.checks.context import call, unchanged
+from exportlint.checks.context import call, result_of, unchanged
 from exportlint.checks.device import saved as device_saved
 from exportlint.checks.device.places import of_the_device, placed
 from exportlint.checks.device.report import blame_origin
@@ -76,8 +76,7 @@ def _right_on_the_cpu(ctx: Context, report: Report, eager: list[torch.Tensor]) -
     try:
         with hooks.hidden():
             own = ctx.export(ctx.dynamic_shapes)
-            with unchanged(own):
-                actual = tensors(call(own.module(), ctx.example()))
+            actual = tensors(result_of(own, ctx.example()))
     except Exception:
         return None
     if difference(ctx, eager, actual) is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from exportlint import blame
 from exportlint.checks import failing_node, uncaptured
-from exportlint.checks.context import call, unchanged
+from exportlint.checks.context import call, result_of, unchanged
 from exportlint.checks.device import saved as device_saved
 from exportlint.checks.device.programs import EXPORT_THERE, Trouble, advise, unmovable
 from exportlint.checks.device.twin import difference, tensors
@@ -38,8 +38,7 @@ def rerun(ctx: Context, report: Report, expected: list[torch.Tensor], twin: Expo
         return
     ctx.stage("run of the program on the CPU")
     try:
-        with unchanged(program):
-            own = tensors(call(program.module(), ctx.example()))
+        own = tensors(result_of(program, ctx.example()))
     except Exception:
         return  # for the check ``capture`` to say
     if difference(ctx, expected, own) is not None:

@@ -9,7 +9,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks import uncaptured
-from exportlint.checks.context import ModelError, call, unchanged
+from exportlint.checks.context import ModelError, call, result_of, unchanged
 from exportlint.checks.opset import customs, facts, lowering, profiles
 from exportlint.checks.results import of_model_error
 from exportlint.checks.wrong_result import told, values_part
@@ -91,8 +91,7 @@ def _differs(ctx: Context, core: ExportedProgram, inputs: Inputs) -> Difference 
 
     expected = ctx.call_eager(ctx.build(), fresh(inputs))
     try:
-        with unchanged(core):
-            actual = call(core.module(check_guards=False), fresh(inputs))  # as runtimes run it
+        actual = result_of(core, fresh(inputs), core.module(check_guards=False))  # as runtimes run it
     except Exception:
         return None
     found = ctx.compare(expected, actual, inputs)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from exportlint import blame
 from exportlint.checks import divergence, failing_node
-from exportlint.checks.context import call, fresh, mutates, unchanged
+from exportlint.checks.context import call, fresh, mutates, result_of
 from exportlint.checks.isolation import child
 from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.journal import Entry, Journal
@@ -240,10 +240,7 @@ class Subject:
         Raises:
             Exception: What the program raises.
         """
-        if not self.keeps_state:
-            return call(module, fresh(inputs))
-        with unchanged(self.program):
-            return call(module, fresh(inputs))
+        return result_of(self.program, fresh(inputs), module) if self.keeps_state else call(module, fresh(inputs))
 
     def differ(self, expected: Any, actual: Any, inputs: Inputs) -> Difference | None:
         """The first difference between two results of a call, as the case defines equal."""
@@ -403,8 +400,8 @@ class Subject:
         """Whether the program returns the right result where nothing refuses the call, not even for its range."""
         graph = torch.fx.Interpreter(self.program.module(check_guards=False))
         try:
-            with child.within(self.patience), unchanged(self.program), torch.no_grad():
-                actual = graph.run(*pytree.tree_leaves(fresh(inputs)))
+            with child.within(self.patience):
+                actual = result_of(self.program, (tuple(pytree.tree_leaves(fresh(inputs))), {}), graph.run)
         except Exception:
             return False
         return self.differ(expected, actual, inputs) is None
