@@ -187,6 +187,12 @@ def shaped(wanted: Callable[[torch.Tensor, torch.Tensor], bool]) -> Iterator[str
             yield name
 
 
+def result_fields() -> set[str]:
+    """The names of the parts of results that are several tensors, such as ``values`` and ``indices``."""
+    kinds = [getattr(torch.return_types, name) for name in dir(torch.return_types)]
+    return {field for kind in kinds if isinstance(kind, type) for field in getattr(kind, "__match_args__", ())}
+
+
 def modules_that_keep_shape() -> Iterator[str]:
     """Classes of ``torch.nn`` that need no argument and return a tensor of the shape that they are given."""
     for name in modules():
@@ -234,6 +240,7 @@ def main() -> int:
         "data_dependent_value": sorted(tagged(torch.Tag.data_dependent_output)),
         "reductions": sorted(shaped(lambda given, result: not result.shape)),
         "keeps_shape": sorted(shaped(lambda given, result: result.shape == given.shape)),
+        "result_fields": sorted(result_fields()),
         "modules": modules(),
         "modules_with_parameters": [
             name for name in modules() if hasattr(getattr(torch.nn, name.rpartition(".")[2]), "reset_parameters")

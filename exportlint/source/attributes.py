@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint.source import tensors
 from exportlint.source.events import Changed
+from exportlint.source.facts import facts
 from exportlint.source.parameters import Arguments
 from exportlint.source.project import Assigned, canonical
 from exportlint.source.saved import is_parallel
@@ -286,7 +287,7 @@ def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
 
 def _of_sequence(it: Interpreter, base: Sequence, name: str, state: State) -> Value:
     """A method, or a part of several results of torch that has a name: ``x.max(0).values``."""
-    if base.kind != "tuple" or hasattr(tuple, name) or not is_tensor(base.any):
+    if base.kind != "tuple" or name not in facts().result_fields or not is_tensor(base.any):
         return Method(base, name)
     position = {"values": 0, "indices": 1}.get(name)
     known = position is not None and base.items is not None and position < len(base.items)

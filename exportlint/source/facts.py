@@ -41,6 +41,7 @@ class Facts:
     data_dependent_value: frozenset[str]
     reductions: frozenset[str]
     keeps_shape: frozenset[str]
+    result_fields: frozenset[str]
     modules: dict[str, str]
     module_keeps_shape: frozenset[str]
     modules_with_parameters: frozenset[str]
@@ -66,6 +67,7 @@ def facts() -> Facts:
         data_dependent_value=frozenset(table["data_dependent_value"]),
         reductions=frozenset(table["reductions"]),
         keeps_shape=frozenset(table["keeps_shape"]),
+        result_fields=frozenset(table["result_fields"]),
         modules=table["modules"],
         modules_with_parameters=frozenset(table["modules_with_parameters"]),
         module_keeps_shape=frozenset(table["module_keeps_shape"]),

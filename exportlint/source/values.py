@@ -525,7 +525,9 @@ def join_all(values: tuple[Value, ...]) -> Value:
 
 def _merge(left: Value, right: Value) -> Value | None:
     """One value for two of a kind; ``None`` if they must be kept apart."""
-    if left == right and not isinstance(left, (Static, Size)):
+    if isinstance(left, Size) and isinstance(right, Size):
+        return _merge_sizes(left, right)
+    if left == right and not isinstance(left, Static):
         return left
     if left == right and left.given == right.given:  # type: ignore[attr-defined]
         return left
@@ -593,7 +595,6 @@ def _merge_devices(left: Device, right: Device) -> Device | None:
 _MERGERS: dict[type[Value], Callable[[Any, Any], Value | None]] = {
     Tensor: _merge_tensors,
     Device: _merge_devices,
-    Size: _merge_sizes,
     Number: _first,
     Array: _first,
     Sequence: _merge_sequences,

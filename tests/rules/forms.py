@@ -164,6 +164,7 @@ FORMS = (
     form("return torch.cat([p * 2 for p in x.chunk(2)])", FINE, **ROW),
     form("return x * 2 if x.max(0).values.sum() > 0 else x", BREAKS, "EXP101"),
     form("return x * 2 if torch.linalg.svd(x).S.sum() > 0 else x", BREAKS, "EXP101"),
+    form("return torch.stack([x[0] + i for i in range(x.shape[1])])", FINE, parameters="x: tuple[torch.Tensor]"),
     _called_twice("return x + torch.from_numpy(np.random.rand(4)).to(x)", ("silent", "silent", "silent"),
                   "EXP303 numpy random number", **NUMPY),
     _called_twice("return x + torch.tensor([random.random()], device=x.device)", ("silent", "breaks", "breaks"),

@@ -217,6 +217,7 @@ ALL_VARY = '{"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, "batch": {"ids": {0: Dim.DYN
         ("return x * int(x.shape[0] * 1.5)", ("x.shape[0]",)),
         ("n = x.shape[0] * x.shape[1]; return x * int(n * 1.5)", ("x.shape[0]", "x.shape[1]")),
         ("n = x.shape[0] if WIDE else x.shape[1]; return x * int(n * 1.5)", ("x.shape[0]", "x.shape[1]")),
+        ("n = x.shape[0] if WIDE else x.shape[0]; return x * int(n * 1.5)", ("x.shape[0]",)),
         ('return x * int(batch["ids"].shape[0] * 1.5)', ("batch['ids'].shape[0]",)),
         ("return x.relu() * int(x.relu().shape[0] * 1.5)", ("x.shape[0]",)),
         ("return x * int(x.nonzero().shape[1] * x.shape[0] * 1.5)", ()),

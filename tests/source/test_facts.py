@@ -60,6 +60,7 @@ def test_module_classes() -> None:
     assert not KNOWN.is_module("torch.autograd.Function")
     assert "torch.nn.Linear" in KNOWN.modules_with_parameters
     assert "torch.nn.ReLU" not in KNOWN.modules_with_parameters
+    assert {"values", "indices", "Vh"} <= KNOWN.result_fields
 
 
 @pytest.mark.slow
