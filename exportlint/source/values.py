@@ -529,7 +529,7 @@ def _merge(left: Value, right: Value) -> Value | None:
         return _merge_sizes(left, right)
     if left == right and not isinstance(left, Static):
         return left
-    if left == right and left.given == right.given:  # type: ignore[attr-defined]
+    if isinstance(left, Static) and left == right and left.given == right.given:
         return left
     if isinstance(left, (Const, Static)) and isinstance(right, (Const, Static)):
         return None if NONE in (left, right) else Static(given=is_setting(left) and is_setting(right))
