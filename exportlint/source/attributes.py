@@ -26,6 +26,7 @@ from exportlint.source.values import (
     Loaded,
     Method,
     Module,
+    Number,
     Sequence,
     Setting,
     Shape,
@@ -34,6 +35,7 @@ from exportlint.source.values import (
     Super,
     Tensor,
     TorchModule,
+    Truth,
     Unknown,
     Value,
     is_tensor,
@@ -285,6 +287,10 @@ def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
     return Method(base, name)
 
 
+def _special(it: Interpreter, base: Number | Truth, name: str, state: State) -> Value:
+    return Method(base, name) if name.startswith("__") else UNKNOWN
+
+
 def _of_sequence(it: Interpreter, base: Sequence, name: str, state: State) -> Value:
     """A method, or a part of several results of torch that has a name: ``x.max(0).values``."""
     if base.kind != "tuple" or name not in facts().result_fields or not is_tensor(base.any):
@@ -309,6 +315,8 @@ _READERS: dict[type[Value], Callable[[Interpreter, Any, str, State], Value]] = {
     Loaded: _method,
     Shape: _method,
     Size: _method,
+    Number: _special,
+    Truth: _special,
     Const: _method,
     Static: _method,
     Setting: _of_setting,

@@ -238,6 +238,16 @@ def _arithmetic(it: Interpreter, node: ast.Call, name: str, given: Arguments, st
     return value if name == "sum" else Static()
 
 
+def _divmod(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
+    """Both parts at once, which no symbol has: each must be a number."""
+    for value in given.positional:
+        if not is_exact(value):
+            it.emit(Converted(it.site(node, state), value, name))
+    number = next((v for v in given.positional if isinstance(v, Number)), Static())
+    part = Number(name, it.site(node, state)) if any(is_tensor(v) for v in given.positional) else number
+    return Sequence((part, part), kind="tuple")
+
+
 def _isinstance(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     wanted = given.get(1)
     classes = (wanted.items or ()) if isinstance(wanted, Sequence) else (wanted,)
@@ -381,6 +391,7 @@ _BUILTINS: dict[str, Builtin] = {
     "sum": _arithmetic,
     "abs": _arithmetic,
     "pow": _arithmetic,
+    "divmod": _divmod,
     "isinstance": _isinstance,
     "hasattr": _hasattr,
     "getattr": _getattr,
@@ -455,6 +466,8 @@ def container_method(
     if name == "copy" and isinstance(receiver, (Sequence, Dict)):
         return replace(receiver, kept="")
     if isinstance(receiver, Dict):
+        if name == "get" and given.positional:
+            it.emit(Indexed(it.site(node, state), receiver, given.positional[0]))
         return _of_dict(receiver, name, given)
     return Static("int") if name in ("index", "count") else UNKNOWN
 

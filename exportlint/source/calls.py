@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import branches, builtin_calls, saved, tensors
+from exportlint.source import branches, builtin_calls, operators, saved, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
@@ -93,18 +93,9 @@ _READINGS = {
     **dict.fromkeys(("random.normalvariate", "random.betavariate", "random.expovariate"), "random number"),
     **dict.fromkeys(("random.uniform", "random.randint", "random.randrange"), "random range"),
 }
-# Functions that ask for a truth as ``bool`` does, and those that compare as an operator does.
+# Functions that ask for a truth as ``bool`` does.
 _TRUTHS = dict.fromkeys(("torch.is_nonzero", "operator.truth"), "builtins.bool")
-_COMPARED: dict[str, type[ast.cmpop]] = {
-    "eq": ast.Eq,
-    "ne": ast.NotEq,
-    "lt": ast.Lt,
-    "le": ast.LtE,
-    "gt": ast.Gt,
-    "ge": ast.GtE,
-}
 _ASSERTIONS = frozenset({"torch._assert", "torch.testing.assert_close"})
-_COMPUTED = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs"})
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _CACHES = ("lru_cache", "functools.lru_cache", "cache", "functools.cache")
 # What numpy surely makes an array: of a list, and of a size.
@@ -261,7 +252,9 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
         return known
     if name in facts().modules:
         return TorchModule(name, _registered(name, _parts(given)))
-    handler = {"builtins": builtin_calls.call, "math": _math, "operator": _operator, "functools": _functools}.get(space)
+    handler = {"builtins": builtin_calls.call, "math": _math, "operator": operators.call, "functools": _functools}.get(
+        space
+    )
     if handler is not None:
         return handler(it, node, short, given, state)
     if name.startswith("numpy."):
@@ -357,20 +350,6 @@ def _math(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: 
     return _product(found) if found and symbolic else Static("float")
 
 
-def _operator(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
-    """A function of ``operator`` that compares or computes as an operator does."""
-    from exportlint.source.expressions import compared
-
-    if short in _COMPUTED and any(is_tensor(value) for value in given.positional):
-        return tensors.combine(it, node, given.positional, state)
-    if short == "index" and given.positional:
-        it.emit(Converted(it.site(node, state), given.positional[0], "index"))
-        return Static("int")
-    if short not in _COMPARED or len(given.positional) != 2:
-        return UNKNOWN
-    return compared(it, node, _COMPARED[short](), (given.positional[0], given.positional[1]), state)
-
-
 def _product(found: list[Size | Shape]) -> Value:
     """The number computed from sizes; it varies where one of them does."""
     known = [size for size in found if isinstance(size, Size)]
@@ -429,9 +408,9 @@ def names_in(node: ast.AST) -> list[str]:
 
 def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, state: State) -> Value:
     receiver = callee.receiver
-    if callee.name == "__index__" and isinstance(receiver, Size):
-        it.emit(Converted(it.site(node, state), receiver, "index"))
-        return Static("int")
+    known = operators.special(it, node, receiver, callee.name, given, state)
+    if known is not None:
+        return known
     if isinstance(receiver, Tensor):
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, Instance):
@@ -529,6 +508,12 @@ def _of_generic(it: Interpreter, node: ast.Subscript, state: State) -> Value:
     return UNKNOWN
 
 
+_SPACES: dict[str, Callable[[Interpreter, ast.Call, str, Arguments, State], Value]] = {
+    "builtins": builtin_calls.call,
+    "math": _math,
+    "operator": operators.call,
+    "functools": _functools,
+}
 _CALLEES: dict[type[Value], Callable[[Interpreter, ast.Call, Any, Arguments, State], Value]] = {
     Function: _function,
     External: _external,

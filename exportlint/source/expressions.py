@@ -358,11 +358,17 @@ def _test(op: ast.cmpop, other: Value, reflected: bool) -> Step | None:
 
 def _contained(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> Value:
     left, right = pair
-    if isinstance(left, Tensor) and isinstance(right, Sequence) and right.items:
+    asks = isinstance(left, Tensor) and isinstance(right, Sequence) and bool(right.items)
+    if asks or (isinstance(left, Number) and left.how not in tensors.OUTSIDE and _is_filled(right)):
         it.emit(Asked(it.site(node, state), left, "in"))
     elif isinstance(right, (External, Dict)):
         it.emit(Indexed(it.site(node, state), right, left))
     return Static("bool")
+
+
+def _is_filled(value: Value) -> bool:
+    """Whether the value surely holds something that another can be compared with, or asks it for a hash."""
+    return isinstance(value, Sequence) and (bool(value.items) or (value.items is None and value.kind == "set"))
 
 
 def _of_tensors(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> Value:

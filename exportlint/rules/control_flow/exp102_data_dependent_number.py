@@ -1,8 +1,9 @@
 """# data-dependent-number (EXP102)
 
 ## What it does
-Reports a number taken from a tensor (`int(t)`, `float(t)`, `range(t)`, `.item()`, `.tolist()`, the length of a
-data-dependent result) on which a Python decision hangs.
+Reports a number taken from a tensor (`int(t)`, `float(t)`, `range(t)`, `operator.index(t)`, `.item()`, `.tolist()`, the
+length of a data-dependent result) on which a Python decision hangs: a branch, a loop, a place in a list, a key of a
+dictionary.
 
 ## Why it matters
 The number is unknown while the model is captured. `.item()` alone is captured as an unknown symbol; a branch, a loop
@@ -16,7 +17,18 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
-from exportlint.source.values import Const, Number, Sequence, Tensor, TorchModule, Truth, Value, options, the_tensor
+from exportlint.source.values import (
+    Const,
+    Dict,
+    Number,
+    Sequence,
+    Tensor,
+    TorchModule,
+    Truth,
+    Value,
+    options,
+    the_tensor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +39,7 @@ _SYMBOLIC = frozenset({
 })  # fmt: skip
 _ROUNDINGS = frozenset({"floor", "ceil", "trunc"})
 _PREDICATES = frozenset({"isnan", "isinf", "isfinite", "isclose"})
+_NEEDING = ("int", "float", "index", "divmod")
 # Numbers of other origins, which other rules report.
 _OTHERS = ("equal", "allclose", "bool", "environment", "clock", "random number", "random range")
 
@@ -95,10 +108,17 @@ def _converted(event: Converted) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` makes a list of floating-point numbers", "untraced")
     elif event.to in ("format", "%"):
         yield Match(event.site, f"formatting `{event.site.text}` needs the number that is in a tensor", "format")
-    elif event.to in ("int", "float"):
-        yield Match(event.site, text, "conversion")
+    elif event.to in _NEEDING:
+        yield Match(event.site, text, _needed(event, tensor))
     elif event.to in ("max", "min") and number is not None and number.real and tensor is None:
         yield Match(event.site, f"`{event.to}` compares {_origin(number)}", "conversion")
+
+
+def _needed(event: Converted, tensor: Tensor | None) -> str:
+    """The variant of what needs the number itself: a special method called by name is refused in every mode."""
+    if event.to == "divmod" or (event.to == "index" and event.site.text.endswith("__()")):
+        return ""
+    return "lookup" if event.to == "index" and tensor is None else "conversion"
 
 
 def _mathematical(event: Converted, tensor: Tensor | None, number: Number | None, text: str) -> Iterator[Match]:
@@ -131,6 +151,8 @@ def _indexed(event: Indexed) -> Iterator[Match]:
     number = _number(event.index)
     if number is not None and isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
         yield Match(event.site, f"a Python {event.value.kind} is indexed by {_origin(number)}", "lookup")
+    elif number is not None and isinstance(event.value, Dict):
+        yield Match(event.site, f"a Python dictionary is asked for {_origin(number)}", "lookup")
     elif number is not None and isinstance(event.value, TorchModule) and event.value.parts:
         keyed = event.value.name == "torch.nn.ModuleDict"
         text = f"a container of modules is indexed by {_origin(number)}"

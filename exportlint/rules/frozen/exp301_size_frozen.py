@@ -82,7 +82,11 @@ def _requested(values: tuple[Value, ...]) -> bool:
 
 
 # What needs a size as a number in every mode.
-_NEEDING = {"repeat": "repeats a Python list as often as a dynamic size says", "index": "makes a number of a size"}
+_NEEDING = {
+    "repeat": "repeats a Python list as often as a dynamic size says",
+    "index": "makes a number of a size",
+    "divmod": "makes numbers of a size",
+}
 
 
 def _converted(event: Converted) -> Iterator[Match]:
@@ -103,8 +107,8 @@ def _converted(event: Converted) -> Iterator[Match]:
         text = f"formatting `{event.site.text}` needs the size as a number"
         yield Match(event.site, text, "number" if event.to == "format" else "formatted", guess=True)
     elif event.to in _NEEDING:
-        spelt = "index method" if event.site.text.endswith(".__index__()") else ""
-        yield Match(event.site, f"`{event.site.text}` {_NEEDING[event.to]}", spelt, guess=event.to == "index")
+        spelt = "index method" if event.site.text.endswith("__()") or event.to == "divmod" else ""
+        yield Match(event.site, f"`{event.site.text}` {_NEEDING[event.to]}", spelt, guess=event.to != "repeat")
     elif event.to in ("int", "float") or (event.to.startswith("math.") and event.to not in _SYMBOLIC):
         text = f"`{event.site.text}` makes a number of a size"
         yield Match(event.site, text, "number", guess=True, fix=_fix(event))
