@@ -100,7 +100,7 @@ def page(found: dict[str, list[dict[str, Any]]], loads: list[float]) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers"))
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     everything = [result for results in found.values() for result in results]
-    threads = next((note for result in everything for note in result["notes"] if "thread" in note), "")
+    threads = next((note for result in everything for note in result["notes"] if "thread" in note), "").split(";")[0]
     lines = [
         "# Speed of the captioner",
         "",
@@ -108,7 +108,8 @@ def page(found: dict[str, list[dict[str, Any]]], loads: list[float]) -> str:
         f"{processors()} cores; {threads}.",
         f"Load average from {min(loads):.1f} to {max(loads):.1f} meanwhile.",
         "Of a way the ratio to eager's time is told: the median of rounds in which all are called in turns, and the",
-        "quartiles. The time until the first result begins at the eager model, and holds export and compilation.",
+        "quartiles. The time until the first result begins at the eager model, and holds export and compilation, but for",
+        "what the cache of TorchInductor holds from earlier runs.",
         "",
         "| part | dtype | way | time, or of eager's | first result after | memory of a call |",
         "|---|---|---|---|---|---|",

@@ -118,7 +118,8 @@ def run(ctx: Context) -> CheckResult:
     except Exception as error:
         return uncaptured.result(NAME, error)
     own = _measured(ctx)
-    notes = [f"torch computes with {counted(torch.get_num_threads(), 'thread')}", *_told(own, "")]
+    threads = f"torch computes with {counted(torch.get_num_threads(), 'thread')}"
+    notes = [f"{threads}; what the cache of TorchInductor holds from before is not compiled anew", *_told(own, "")]
     other = _in_other_dtype(ctx.case)
     if other is not None:
         notes += _of_other_dtype(Context(other, ctx.settings, ctx.announce), own[EAGER])
