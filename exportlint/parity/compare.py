@@ -170,13 +170,15 @@ class _Judge:
         if self.reference is not None and exact is not None:
             r = exact.detach().to(wide[0].dtype)[finite]
             sane = r.abs().isfinite()
-            allowed = tolerance.by_reference(x[sane], r[sane], eps)
+            allowed = tolerance.by_reference(x[sane], r[sane], eps, self.reference.coarsest(eps))
             if allowed is not None:
                 self.reference.tell(where, allowed, float(tolerance.rms_of(y[sane] - r[sane])))
                 return _far(x[sane], y[sane], r[sane], allowed, eps) or _beyond(
                     x[~sane], y[~sane], tolerance.FLOOR_ULPS * eps * x[~sane].abs(), a.numel()
                 )
             self.reference.useless(where)
+        if self.reference is not None:
+            eps = self.reference.coarsest(eps)
         worst = tolerance.by_dtype(x, eps).worst
         return _beyond(x, y, (worst * torch.ones_like(x.abs())).maximum(tolerance.ulps(eps) * eps * x.abs()), a.numel())
 

@@ -48,6 +48,7 @@ class Parting:
         operator: What it computes.
         place: Its line in the source.
         left_out: Whether the program does not compute what eager computes behind that node, inside the module.
+        lacks: The first operator of eager that is left out, where it is known.
     """
 
     module: str
@@ -56,12 +57,27 @@ class Parting:
     operator: str
     place: Place | None
     left_out: bool = False
+    lacks: str = ""
 
     def __str__(self) -> str:
         where = f"in {self.module} ({self.kind})" if self.module else f"in {self.kind} itself"
         line = f" at {places.display_path(self.place.file)}:{self.place.line}" if self.place is not None else ""
+        if self.lacks:
+            lacking = f"where the program lacks {self.lacks}{line}"
+            return f"they part {where}, {lacking}, after the node {self.node} ({self.operator})"
         what = "whose result the program lacks, after the node" if self.left_out else "first at the node"
         return f"they part {where}, {what} {self.node} ({self.operator}){line}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An operator that eager computes: in which module, from what, to what, and at which line."""
+
+    operator: str
+    module: str
+    taken: list[Print]
+    returned: list[Print]
+    place: Place | None
 
 
 class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -72,15 +88,19 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values: set[Print] = set()
         self.used: set[Print] = set()
         self.users: dict[tuple[str, Print], Place] = {}  # the line that gave a value to an operator first
-        self.done: list[tuple[list[Print], list[Print], Place | None]] = []  # what each operator took and returned
+        self.done: list[_Step] = []
+        self.inside: list[str] = []  # paths of the modules that are being called
+        self.noting = False  # a result, in a hook: its fingerprint is computed under this mode
         self.results: list[tuple[str, list[Print]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.noting:
+            return func(*args, **(kwargs or {}))
         result, taken = func(*args, **(kwargs or {})), prints((args, kwargs))
         self.used.update(taken)
         self.values.update(taken, prints(result))
         place = places.caller(sys._getframe(1)) if taken else None
-        self.done.append((taken, prints(result), place))
+        self.done.append(_Step(str(func), self.inside[-1] if self.inside else "", taken, prints(result), place))
         if place is not None:
             for value in taken:
                 self.users.setdefault((str(func), value), place)
@@ -90,10 +110,21 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def watch(self, model: nn.Module, call: Callable[[], Any]) -> None:
         """Run the call and remember what it computes."""
 
-        def hook(path: str) -> Callable[..., None]:
-            return lambda module, args, result: self.results.append((path, prints(result)))
+        def enter(path: str) -> Callable[..., None]:
+            return lambda module, args: self.inside.append(path)
 
-        handles = [module.register_forward_hook(hook(path)) for path, module in model.named_modules()]
+        def leave(path: str) -> Callable[..., None]:
+            def note(module: nn.Module, args: Any, result: Any) -> None:
+                self.noting = True
+                self.results.append((path, prints(result)))
+                self.noting = False
+                self.inside.pop()
+
+            return note
+
+        named = list(model.named_modules())
+        handles = [module.register_forward_pre_hook(enter(path)) for path, module in named]
+        handles += [module.register_forward_hook(leave(path)) for path, module in named]
         try:
             with self:
                 self.used.update(prints(call()))
@@ -242,26 +273,27 @@ def _lacking(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | Non
     """Where eager computes what the program does not, if all that the program computes is right."""
     if not eager.results or runner.values.issuperset(eager.results[-1][1]):
         return None
-    for i, (taken, returned, place) in enumerate(eager.done):
-        after = next((runner.made[value] for value in taken if value in runner.made), None)
+    for i, step in enumerate(eager.done):
+        after = next((runner.made[value] for value in step.taken if value in runner.made), None)
         if (
             after is not None
-            and runner.values.issuperset(taken)
-            and runner.values.isdisjoint(returned)
+            and runner.values.issuperset(step.taken)
+            and runner.values.isdisjoint(step.returned)
             and not _rejoins(i, eager, runner)
         ):
-            return dataclasses.replace(_innermost(after, model), place=place, left_out=True)
+            found = _of_node(after, step.module, model)
+            return dataclasses.replace(found, place=step.place, left_out=True, lacks=step.operator)
     return None
 
 
 def _rejoins(i: int, eager: _Eager, runner: _Program) -> bool:
     """Whether the program has what follows from an operator, which is then one of several that stand for a node."""
-    follows = set(eager.done[i][1])
-    for taken, returned, _ in eager.done[i + 1 :]:
-        if not follows.isdisjoint(taken):
-            if not runner.values.isdisjoint(returned):
+    follows = set(eager.done[i].returned)
+    for step in eager.done[i + 1 :]:
+        if not follows.isdisjoint(step.taken):
+            if not runner.values.isdisjoint(step.returned):
                 return True
-            follows.update(returned)
+            follows.update(step.returned)
     return False
 
 

@@ -1,18 +1,21 @@
 """The same call in float64: what eager and program both approximate, and so the yardstick for their difference.
 
 Casts to a smaller floating-point type inside the model, and factories that ask for one, give float64 as well. What is
-still computed in less is noted: such a reference is only partly one.
+still computed in less is noted: such a reference is only partly one. The types that are lifted are noted too, since a
+float32 result of bfloat16 steps is as far from float64 as those make it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,6 +32,8 @@ SMALLER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128, **dict.fromkeys(SMALLER, torch.float64)}
 MAX_PLACES = 3
 
+_lifted: contextvars.ContextVar[set[torch.dtype]] = contextvars.ContextVar("lifted")  # by what is prepared now
+
 
 @dataclass
 class Reference:
@@ -41,6 +46,7 @@ class Reference:
         notes: What was judged by this reference, in words for a reader.
         left: What the call left in its arguments and in buffers, by name, once there is a result; see `of_left`.
         name: What is judged, for the notes.
+        lifted: The types that stand for float64 here, and that the model itself computes in.
     """
 
     prepare: Callable[[], Callable[[], Any]]
@@ -49,6 +55,7 @@ class Reference:
     notes: list[str] = field(default_factory=list)
     left: dict[str, Any] = field(default_factory=dict)
     name: str = "output"
+    lifted: set[torch.dtype] = field(default_factory=set)
     _made: bool = False
     _result: Any = None
 
@@ -56,11 +63,11 @@ class Reference:
         """The result, or ``None``."""
         if not self._made:
             self._made = True
-            mode = _InDouble()
+            mode = _InDouble(self.lifted)
             try:
                 with torch.no_grad():
-                    call = self.prepare()
-                    with _default_dtype(), mode:
+                    call = self._prepared()
+                    with _default_dtype(), _Autocast(self.lifted), mode:
                         self._result = call()
             except MemoryError:
                 raise
@@ -68,6 +75,17 @@ class Reference:
                 self.why_not = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             self.partly = tuple(mode.smaller)[:MAX_PLACES]
         return self._result
+
+    def _prepared(self) -> Callable[[], Any]:
+        token = _lifted.set(self.lifted)
+        try:
+            return self.prepare()
+        finally:
+            _lifted.reset(token)
+
+    def coarsest(self, eps: float) -> float:
+        """The largest epsilon of the types that the model computes in, at least this one; known once it was run."""
+        return max([eps, *(torch.finfo(dtype).eps for dtype in self.lifted)])
 
     def of_left(self, name: str) -> Reference:
         """A reference for what the call left in an argument or a buffer; the model is not run again."""
@@ -78,7 +96,7 @@ class Reference:
                 raise RuntimeError(self.why_not)
             return lambda: self.left[name]
 
-        return Reference(prepare, notes=self.notes, name=name)
+        return Reference(prepare, notes=self.notes, name=name, lifted=self.lifted)
 
     def tell(self, where: str, allowed: Allowance, error: float) -> None:
         """Note that an output was judged by its distance from float64, and by what eager's own distance is."""
@@ -119,13 +137,15 @@ class Reference:
 class _InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Lifts what asks for a smaller floating-point type to float64, and notes what returns one all the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, lifted: set[torch.dtype]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.lifted = lifted
         self.smaller: dict[str, None] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if kwargs.get("dtype") in WIDE:
+            self.lifted.add(kwargs["dtype"])
             kwargs["dtype"] = WIDE[kwargs["dtype"]]
         result = func(*args, **kwargs)
         if any(isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE for leaf in pytree.tree_leaves(result)):
@@ -133,6 +153,25 @@ class _InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
             where = f" at {places.display_path(place.file)}:{place.line}" if place is not None else ""
             self.smaller[f"{func}{where}"] = None
         return result
+
+
+class _Autocast(TorchFunctionMode):
+    """Notes the type of autocast, which leaves float64 as it is."""
+
+    def __init__(self, lifted: set[torch.dtype]) -> None:
+        super().__init__()
+        self.lifted = lifted
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for leaf in args:
+            if isinstance(leaf, torch.Tensor) and torch.is_autocast_enabled(leaf.device.type):
+                self.lifted.add(torch.get_autocast_dtype(leaf.device.type))
+        return func(*args, **(kwargs or {}))
+
+
+def _note(tensor: torch.Tensor) -> None:
+    if tensor.dtype in WIDE:
+        _lifted.get(set()).add(tensor.dtype)
 
 
 @contextlib.contextmanager
@@ -147,6 +186,8 @@ def _default_dtype() -> Iterator[None]:
 
 def in_double(model: nn.Module) -> nn.Module:
     """The model itself, with parameters, buffers and tensors kept as attributes in float64."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        _note(tensor)
     model.double()
     for module in model.modules():
         for name, value in list(vars(module).items()):
@@ -160,6 +201,7 @@ def widened(tree: Any) -> Any:
 
     def wide(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
+            _note(leaf)
             return leaf.detach().to(WIDE.get(leaf.dtype, leaf.dtype), copy=True)
         return copy.deepcopy(leaf)
 

@@ -42,13 +42,14 @@ class Allowance:
     own: float | None = None
 
 
-def by_reference(eager: torch.Tensor, reference: torch.Tensor, eps: float) -> Allowance | None:
+def by_reference(eager: torch.Tensor, reference: torch.Tensor, eps: float, coarsest: float = 0.0) -> Allowance | None:
     """What eager's own error allows; ``None`` where eager is nowhere near the reference, which then says nothing.
 
     Args:
         eager: Finite values in float64 or complex128, one dimension.
         reference: The same elements computed in float64.
         eps: Epsilon of the dtype that eager computed in.
+        coarsest: The same of the steps before, where one was computed in less.
     """
     plain = ~sentinels(eager)
     error, sizes = (eager - reference).abs()[plain], reference.abs()[plain]
@@ -57,7 +58,7 @@ def by_reference(eager: torch.Tensor, reference: torch.Tensor, eps: float) -> Al
     if not math.isfinite(own):
         return None
     # Where float64 is nearly nothing, such as a gradient that is zero, eager is nothing but rounding error.
-    if own > math.sqrt(eps) * size and size > NOISE * rms_of(eager[plain]):
+    if own > math.sqrt(max(eps, coarsest)) * size and size > NOISE * rms_of(eager[plain]):
         return None
     multiple = MULTIPLE if error.numel() > FEW else MULTIPLE_OF_FEW
     worst = float(error.max()) if error.numel() else 0.0

@@ -156,3 +156,28 @@ def test_a_module_that_leaves_something_out_is_named():
     assert found is not None
     assert (found.module, found.kind, found.left_out) == ("first", "Leaves", True)
     assert "whose result the program lacks, after the node linear" in str(found)
+
+
+class Widens(nn.Module):
+    """Leaves the last steps out where it is captured, behind a module that is all there."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.linear(x)
+        if torch.compiler.is_exporting():
+            return h
+        return h.double()  # not in the program
+
+
+def test_what_a_program_lacks_is_told_in_the_module_that_computes_it():
+    model, x = Widens(), torch.randn(2, 8)
+    found = parting(model, lambda: model(x), torch.export.export(model, (x,)), [x])
+    assert found is not None
+    assert (found.module, found.kind, found.left_out) == ("", "Widens", True)
+    assert found.place is not None
+    assert "# not in the program" in found.place.source
+    assert "in Widens itself, where the program lacks aten._to_copy.default" in str(found)
+    assert str(found).endswith("after the node linear (aten.linear.default)")

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from exportlint.checks import variants
 from exportlint.checks.case import ModelCase
 from exportlint.checks.context import Context, Settings, call
 from exportlint.parity.compare import compare
@@ -159,3 +160,40 @@ def test_masked_places_hide_no_error():
     assert compare(expected, expected.clone(), reference=found) is None
     assert compare(expected, torch.where(expected == low, expected, expected + 1e-4), reference=found) is not None
     assert compare(expected, torch.where(expected == low, -1e4, expected), reference=found) is not None
+
+
+class Mixed(nn.Module):
+    """A float32 result of steps in less: under autocast, by casts, or of a model in less."""
+
+    def __init__(self, how):
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.linear = how, nn.Linear(64, 64)
+
+    def forward(self, x):
+        if self.how == "autocast":
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.linear(x.relu()).float()
+        x = x.relu().to(torch.bfloat16)
+        return nn.functional.linear(x, self.linear.weight.bfloat16(), self.linear.bias.bfloat16()).float()
+
+
+@pytest.mark.parametrize("how", ["autocast", "casts"])
+def test_a_result_of_steps_in_less_is_as_exact_as_those(how):
+    ctx = Context(ModelCase(lambda: Mixed(how), (X,), name="mixed"), Settings(("capture",)), lambda _: None)
+    eager = ctx.expected()
+    rounding = torch.where(torch.arange(64) % 2 == 0, 1 + 2**-8, 1 - 2**-8)  # half an ulp of bfloat16
+    assert ctx.compare(eager, eager * rounding, (((X,), {}))) is None
+    assert "float64, and eager" in next(iter(ctx.judged))
+    assert ctx.compare(eager, eager * (1 + 8 * (rounding - 1)), ((X,), {})) is not None
+
+
+def test_a_model_in_less_is_lifted_and_its_result_judged_by_it():
+    case = variants.of_case(ModelCase(Norm, (X,), name="norm"), "bfloat16")
+    ctx = Context(case, Settings(("capture",)), lambda _: None)
+    eager = ctx.expected()
+    assert eager.dtype is torch.float32
+    rounded = eager.bfloat16().float()
+    assert not torch.equal(rounded, eager)
+    assert ctx.compare(eager, rounded, ctx.example()) is None
+    assert ctx.compare(eager, eager * 1.1, ctx.example()) is not None
