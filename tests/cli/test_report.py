@@ -540,6 +540,7 @@ def test_the_checks_are_listed_with_what_they_do(tmp_path):
     assert all(kind.does in line for kind, line in zip(CHECK_KINDS, lines, strict=True))
 
 
-def test_the_readme_tells_of_each_check():
-    told = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+@pytest.mark.parametrize(("page", "row"), [("README.md", r"^\| `(\w+)` \|"), ("docs/checks.md", r"^### (\w+)$")])
+def test_the_documentation_tells_of_each_check(page, row):
+    told = re.findall(row, (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert {kind.name for kind in CHECK_KINDS} <= set(told)
