@@ -83,6 +83,8 @@ class _Step:
 class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The fingerprints of everything that a call computes, and of the results of its modules in order."""
 
+    supports_higher_order_operators = True  # what branches and loops return is remembered, not what is inside
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values: set[Print] = set()
@@ -126,7 +128,7 @@ class _Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
         handles = [module.register_forward_pre_hook(enter(path)) for path, module in named]
         handles += [module.register_forward_hook(leave(path)) for path, module in named]
         try:
-            with self:
+            with torch.compiler.set_stance("force_eager"), self:  # see `Reference.result`
                 self.used.update(prints(call()))
         finally:
             for handle in handles:

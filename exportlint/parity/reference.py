@@ -67,7 +67,8 @@ class Reference:
             try:
                 with torch.no_grad():
                     call = self._prepared()
-                    with _default_dtype(), _Autocast(self.lifted), mode:
+                    # Compiled under a mode, branches could be captured no more in this process.
+                    with torch.compiler.set_stance("force_eager"), _default_dtype(), _Autocast(self.lifted), mode:
                         self._result = call()
             except MemoryError:
                 raise
@@ -136,6 +137,8 @@ class Reference:
 
 class _InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Lifts what asks for a smaller floating-point type to float64, and notes what returns one all the same."""
+
+    supports_higher_order_operators = True  # branches and loops are run as they are: what is inside is not lifted
 
     def __init__(self, lifted: set[torch.dtype]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

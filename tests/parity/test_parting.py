@@ -181,3 +181,23 @@ def test_what_a_program_lacks_is_told_in_the_module_that_computes_it():
     assert "# not in the program" in found.place.source
     assert "in Widens itself, where the program lacks aten._to_copy.default" in str(found)
     assert str(found).endswith("after the node linear (aten.linear.default)")
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (self.linear(x),))
+        return h * (2 if torch.compiler.is_exporting() else 3)  # parts
+
+
+def test_values_part_behind_a_branch_which_is_captured_afterwards():
+    model, x = Branches(), torch.randn(2, 8)
+    for _ in range(2):
+        program = torch.export.export(model, (x,), strict=False)
+        found = parting(model, lambda: model(x), program, [x])
+        assert found is not None
+        assert found.place is not None
+        assert "# parts" in found.place.source

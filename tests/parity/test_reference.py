@@ -197,3 +197,23 @@ def test_a_model_in_less_is_lifted_and_its_result_judged_by_it():
     assert not torch.equal(rounded, eager)
     assert ctx.compare(eager, rounded, ctx.example()) is None
     assert ctx.compare(eager, eager * 1.1, ctx.example()) is not None
+
+
+class Branches(nn.Module):
+    def __init__(self, times=3):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x * self.times,))
+
+
+def test_branches_have_a_reference_and_are_captured_afterwards():
+    ctx = Context(ModelCase(Branches, (X,)), Settings(("capture",)), lambda _: None)
+    reference = ctx.reference(((X,), {}))
+    found = reference.result()
+    assert found is not None, reference.why_not
+    assert torch.equal(found, (X.double() * 3).sin() if X.sum() > 0 else (X.double() * 3).cos())
+    program = torch.export.export(Branches(), (X,), strict=False)
+    assert torch.equal(program.module()(X), Branches()(X))
+    assert ctx.compare(Branches()(X), Branches(4)(X), ((X,), {})) is not None
