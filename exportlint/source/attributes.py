@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.source import tensors
 from exportlint.source.events import Changed
 from exportlint.source.facts import facts
+from exportlint.source.index import dotted
 from exportlint.source.parameters import Arguments
 from exportlint.source.project import Assigned, canonical
 from exportlint.source.saved import is_parallel
@@ -27,6 +29,7 @@ from exportlint.source.values import (
     Method,
     Module,
     Number,
+    Partial,
     Sequence,
     Setting,
     Shape,
@@ -44,10 +47,9 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable
 
-    from exportlint.source.index import ClassEntry, FunctionEntry
+    from exportlint.source.index import ClassEntry, Extent, FunctionEntry
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.state import State
 
@@ -120,6 +122,8 @@ def of_instance(it: Interpreter, base: Instance, name: str, state: State) -> Val
     inherited = _class_attribute(it, base.cls, name, state)
     if inherited is not None:
         inherited = it.read(key, inherited, state)
+    if isinstance(inherited, Partial) and inherited.method and isinstance(inherited.callee, Function):
+        return replace(inherited, callee=replace(inherited.callee, owner=base))
     if inherited is None and any(name in c.written for c in it.project.lineage(base.cls)[0]):
         inherited = it.read(key, it.left_behind(base, name), state)
     return Method(base, name) if inherited is None else inherited
@@ -141,9 +145,18 @@ def _class_attribute(it: Interpreter, cls: ClassEntry, name: str, state: State) 
             key = (id(extent), name)
             if key not in it.globals:
                 it.globals[key] = UNKNOWN
-                it.globals[key] = it.statement_value(extent, name)
+                it.globals[key] = it.statement_value(extent, name, _methods_in(it, each, extent))
             return it.read((each, name), it.globals[key], state)
     return None
+
+
+def _methods_in(it: Interpreter, cls: ClassEntry, extent: Extent) -> dict[str, Value]:
+    """The methods that ``partialmethod`` is given in the body of a class; others are not looked for there."""
+    value = getattr(extent.statement, "value", None)
+    if not isinstance(value, ast.Call) or dotted(value.func).rpartition(".")[2] != "partialmethod":
+        return {}
+    named = (part.id for part in value.args[:1] if isinstance(part, ast.Name))
+    return {name: it.function(cls.methods[name]) for name in named if name in cls.methods}
 
 
 def _of_class(it: Interpreter, base: Class, name: str, state: State) -> Value:

@@ -190,23 +190,32 @@ def torch_module(it: Interpreter, node: ast.Call, callee: TorchModule, given: Ar
         return given.positional[0] if callee.parts and given.positional else UNKNOWN
     result: Value = UNKNOWN
     if kind != "container":
-        # Its parameters follow the model, so what is given meets them.
-        own = Tensor("follows", real=True)
-        if callee.unknown_to:
-            own = Tensor("default", None, scalar=False, home=f"list {callee.unknown_to}", real=True)
-        taken = given.all
-        if callee.name in facts().modules_with_parameters:  # which want a dimension of features
-            taken = tuple(replace(v, scalar=False) if isinstance(v, Tensor) else v for v in taken)
-        made = tensors.combine(it, node, (own, *taken), state)
+        made = tensors.combine(it, node, _computed_with(callee, given.all), state)
         result = _module_result(callee.name, kind, made, given)
     _called(it, node, callee.name, callee, given, result, state)
     return result
 
 
+def _computed_with(callee: TorchModule, taken: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What a module computes with: what it is given, and its parameters, which follow the model."""
+    own = Tensor("follows", real=True)
+    if callee.unknown_to:
+        own = Tensor("default", None, scalar=False, home=f"list {callee.unknown_to}", real=True)
+    if callee.name in facts().modules_with_parameters:  # which want a dimension of features
+        return own, *(replace(v, scalar=False) if isinstance(v, Tensor) else v for v in taken)
+    if callee.name == "torch.nn.CTCLoss":
+        taken = taken[:2]  # lengths may be elsewhere
+    elsewhere = any(t.placement in ("default", "literal") for v in taken for t in tensors_in(options(v)))
+    return taken if elsewhere else (own, *taken)
+
+
 def _module_result(name: str, kind: str, made: Tensor, given: Arguments) -> Value:
     first = given.get(0)
     dims = first.dims if isinstance(first, Tensor) else None
-    made = replace(made, scalar=None, boolean=False, dims=None, counted=isinstance(first, Tensor) and first.counted)
+    same = name in facts().module_keeps_shape
+    scalar = made.scalar if same else None
+    made = replace(made, scalar=scalar, boolean=False, dims=None, counted=isinstance(first, Tensor) and first.counted)
+    made = replace(made, full=same or name in facts().modules_with_parameters)
     if name in facts().module_keeps_shape or name.endswith(("Norm", "Norm1d", "Norm2d", "Norm3d")):
         made = replace(made, dims=dims)
     elif name in ("torch.nn.Linear", "torch.nn.LazyLinear") and dims:
@@ -292,16 +301,19 @@ def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, sta
 
 def _functools(it: Interpreter, node: ast.Call, short: str, given: Arguments, state: State) -> Value:
     """``partial``: a function with arguments. One that makes modules is left alone: they hang on later arguments."""
-    callee = given.get(0) if short == "partial" else None
+    callee = given.get(0) if short in ("partial", "partialmethod") else None
     plain = isinstance(callee, Function) or (isinstance(callee, External) and callee.name not in facts().modules)
     if callee is None or given.open or not plain:
         return UNKNOWN
-    return Partial(callee, given.positional[1:], tuple(given.keywords.items()))
+    return Partial(callee, given.positional[1:], tuple(given.keywords.items()), short == "partialmethod")
 
 
 def _partial(it: Interpreter, node: ast.Call, callee: Partial, given: Arguments, state: State) -> Value:
     merged = Arguments((*callee.positional, *given.positional), {**dict(callee.keywords), **given.keywords}, given.open)
-    return apply(it, node, callee.callee, merged, state)
+    result = apply(it, node, callee.callee, merged, state)
+    if callee.method:
+        _called(it, node, "functools.partialmethod", None, given, result, state)
+    return result
 
 
 def _collection(name: str, given: Arguments) -> Value | None:
@@ -473,7 +485,7 @@ def annotated(it: Interpreter, node: ast.expr, state: State) -> Value:
         return join(annotated(it, node.left, state), annotated(it, node.right, state))
     named = node.value if isinstance(node, ast.Subscript) else node
     if it.project.tensor_types and it.project.is_tensor_type(state.frame.module, dotted(named)):
-        return Tensor("follows", fed=True)
+        return Tensor("follows", fed=True, full=True)
     if isinstance(node, ast.Subscript):
         return _of_generic(it, node, state)
     return _of_named(it, node, state) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN
@@ -486,7 +498,7 @@ def _of_named(it: Interpreter, node: ast.Name | ast.Attribute, state: State) -> 
     if isinstance(value, External):
         space, _, short = value.name.rpartition(".")
         if value.name == "torch.Tensor" or value.name in facts().constructors:
-            return Tensor("follows", fed=True)
+            return Tensor("follows", fed=True, full=True)
         if space == "builtins" and short in ("int", "float", "bool", "str"):
             return Static(short)
     return UNKNOWN

@@ -315,7 +315,8 @@ def _as_input(it: Interpreter, value: Value, other: Value | None, wanted: Value 
     dims = None
     if value.dims is not None:
         dims = tuple(_dim(i, d, len(value.dims), other, wanted, words) for i, d in enumerate(value.dims))
-    return Tensor("follows", dims=dims, scalar=value.scalar, fed=True, boolean=value.boolean, real=value.real)
+    found = Tensor("follows", dims=dims, scalar=value.scalar, fed=True, full=True)
+    return replace(found, boolean=value.boolean, real=value.real)
 
 
 def _parts(value: Value | None) -> dict[Any, Value]:

@@ -118,7 +118,7 @@ def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state:
         return UNKNOWN
     if not _used_as_tensor(it, parameter.name, node, state):
         return UNKNOWN
-    found = Tensor("follows", fed=True)
+    found = Tensor("follows", fed=True, full=True)
     return join(found, NONE) if optional else found
 
 

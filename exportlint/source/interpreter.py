@@ -439,9 +439,9 @@ class Interpreter:
         finally:
             self.silent -= 1
 
-    def statement_value(self, extent: Extent, name: str) -> Value:
-        """What a statement outside of functions binds a name to."""
-        state = State(Frame(extent.module))
+    def statement_value(self, extent: Extent, name: str, known: dict[str, Value] | None = None) -> Value:
+        """What a statement outside of functions binds a name to; `known` are other names of a class."""
+        state = State(Frame(extent.module), dict(known or {}))
         self.silent += 1
         constructing, self.constructing = self.constructing, []  # what it is hangs on nobody who asks
         self.importing += 1

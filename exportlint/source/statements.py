@@ -57,7 +57,8 @@ def _element(value: Value) -> Value:
         if value.counted:
             return UNKNOWN  # no capture gets so far: what follows from it is not told again
         rest = value.dims[1:] if value.dims else None
-        return replace(value, kept="", dims=rest, counted=False, scalar=None, exact=False)
+        scalar = None if rest is None else not rest
+        return replace(value, kept="", dims=rest, counted=False, scalar=scalar, exact=False, full=False)
     if isinstance(value, Sequence):
         return value.any
     if isinstance(value, TorchModule):

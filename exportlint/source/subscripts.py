@@ -142,6 +142,7 @@ def _of_tensor(base: Tensor, indices: tuple[Value, ...]) -> Value:
         sized=base.sized or bool(sizes(indices)),
         fed=base.fed or any(isinstance(i, Tensor) and i.fed for i in indices),
         boolean=base.boolean,
+        full=base.full and any(isinstance(i, Sequence) and i.kind == "slice" for i in indices),
         exact=False,  # a capture knows the whole, not what is taken out of it
     )
 

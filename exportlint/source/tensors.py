@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # These look at a tensor without computing with it, or move it: its device need not be the other's.
 _NO_MEETING = frozenset({
     "to", "type", "type_as", "expand_as", "view_as", "reshape_as", "copy_", "result_type", "can_cast", "index_put_",
-    "is_same_size", "promote_types", "set_", "size", "numel", "dim",
+    "is_same_size", "promote_types", "set_", "size", "numel", "dim", "index_put", "tensor_split", "ctc_loss",
 })  # fmt: skip
 # The result holds bools.
 _BOOLEAN = frozenset({
@@ -62,6 +62,16 @@ _STAYS_REAL = frozenset({
 })  # fmt: skip
 # Without a dtype, what is filled with no numbers of its own has the default dtype.
 _FILLED = frozenset({"ones", "zeros", "empty", "rand", "randn"})
+# The result has a dimension if the operands have.
+_KEEPS_FULL = frozenset({
+    "add", "sub", "mul", "div", "pow", "clamp", "softmax", "log_softmax", "cumsum", "cat", "concat", "stack",
+    "transpose", "permute", "flatten", "unsqueeze",
+})  # fmt: skip
+# The result may have no dimension where the operands have some.
+_REDUCES = frozenset({
+    "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "dot", "vdot", "inner",
+    "trace", "dist", "det", "logdet", "select", "squeeze", "einsum",
+})  # fmt: skip
 # The result has as many dimensions as the numbers that it is given.
 _SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "full", "randint", "view", "reshape", "expand"})
 # The result may have dimensions where the operand has none.
@@ -79,7 +89,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
     """The tensor computed from these values together; reports tensors that meet others on their devices."""
     use(it, values)
     found = [t for value in values for t in tensors(options(value))]
-    strays = [t for t in found if t.placement in ("default", "literal") and t.scalar is False]
+    strays = [t for t in found if t.strays]
     follows = any(t.placement == "follows" for t in found)
     if follows:
         for stray in strays:
@@ -97,6 +107,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         real=any(t.real for t in found),
         exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
+        full=any(t.full for t in found),
     )
 
 
@@ -206,7 +217,8 @@ def _python_number(it: Interpreter, node: ast.AST, short: str, given: list[Tenso
 def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) -> Tensor:
     """What the result's size depends on, and what is left of the dimensions and of what a capture knows of it."""
     known = facts()
-    made = replace(made, exact=made.exact and short in known.keeps_shape)
+    same = short in known.keeps_shape
+    made = replace(made, exact=made.exact and same, full=made.full and (same or short in _KEEPS_FULL))
     first = given[0] if given else Tensor()
     if short in known.data_dependent_size and not (short == "where" and len(arguments.positional) > 1):
         plain = short == "repeat_interleave" and not (len(given) > 1 and given[1].fed)
@@ -220,7 +232,8 @@ def _sized(made: Tensor, short: str, given: list[Tensor], arguments: Arguments) 
         return replace(made, dims=first.dims, scalar=first.scalar, counted=first.counted, fed=False)
     if short in ("cat", "concat", "stack", "where"):
         return replace(made, dims=None)
-    return replace(made, dims=None, counted=False, scalar=None if made.scalar and short in _ADDS else made.scalar)
+    open_ended = short in _ADDS if made.scalar else short in _REDUCES or short.endswith("_loss")
+    return replace(made, dims=None, counted=False, scalar=None if open_ended else made.scalar)
 
 
 def _reduced(made: Tensor, first: Tensor, arguments: Arguments) -> Tensor:
@@ -312,7 +325,9 @@ def _new(it: Interpreter, node: ast.AST, call: tuple[Tensor, str], arguments: Ar
     receiver, name = call
     new = name.startswith("new_")
     made = replace(receiver, kept="", scalar=False if new else receiver.scalar, dims=None, counted=False)
-    made = replace(made, real=False, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all)))
+    made = replace(
+        made, real=False, full=False, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all))
+    )
     return _on(made, arguments.get(-1, "device"), it, node, state)
 
 

@@ -187,6 +187,7 @@ class Tensor(Value):
             ``inside`` before it for one in a container; empty where this call made it.
         real: Whether it surely holds floating-point numbers.
         exact: Whether this call made it of a Python number, or of others such: a capture knows what it holds.
+        full: Whether no dimension was taken away since it was an input, so that it is taken to have one.
     """
 
     placement: Placement = "unknown"
@@ -201,6 +202,14 @@ class Tensor(Value):
     home: str = ""
     real: bool = False
     exact: bool = False
+    full: bool = False
+
+    @property
+    def strays(self) -> bool:
+        """Whether it may not meet tensors that are elsewhere, as one without dimensions may."""
+        if self.placement == "literal" and self.scalar is None:
+            return self.fed and self.full and not self.home
+        return self.placement in ("default", "literal") and self.scalar is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +384,12 @@ class Function(Value):
 
 @dataclass(frozen=True, slots=True)
 class Partial(Value):
-    """``functools.partial`` of a function, with the arguments that it was given."""
+    """``functools.partial`` of a function, with the arguments that it was given; of a `method`, ``partialmethod``."""
 
     callee: Value
     positional: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
+    method: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,6 +594,7 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
         boolean=left.boolean and right.boolean,
         real=left.real and right.real,
         exact=left.exact and right.exact,
+        full=left.full and right.full,
     )
 
 

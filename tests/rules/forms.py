@@ -46,6 +46,19 @@ def counter():
     return step
 """
 
+_METHODS = """
+class Make(nn.Module):
+    def _make(self, n, device=None):
+        return torch.zeros(n, device=device)
+
+    def _times(self, k, x):
+        return x * k if x.sum() > 0 else x
+
+    on_cpu = partialmethod(_make, device="cpu")
+    twice = partialmethod(_times, 2)
+"""
+METHODS = {"imports": "from functools import partialmethod", "above": _METHODS, "init": "self.m = Make()"}
+
 FUNCTION = """
 class Double(torch.autograd.Function):
     @staticmethod
@@ -365,4 +378,26 @@ FORMS = (
          "EXP301 index method", **ROWS),
     form("a, b = divmod(x.shape[1], 2)\nreturn x * a + b", FINE, **ROWS),
     form("return x * (n.item() // 2) + n.item() % 2", FINE, **INTEGER),
+    _on_devices("return x + self.m.on_cpu(4)", ("unportable", "breaks", "breaks"), "EXP201", "EXP402 untraced",
+                **METHODS),
+    _on_devices("return x + self.m.on_cpu(4, device=x.device)", UNTRACED, "EXP402 untraced", **METHODS),
+    form("return self.m.twice(x)", BREAKS, "EXP101", "EXP402 untraced", **METHODS),
+    form("return self.m._make(4) + x.dim()", FINE, **METHODS),
+    _on_devices("return x + x.cpu()", UNPORTABLE, "EXP201"),
+    _on_devices("return self.w + x.type(torch.FloatTensor)", UNPORTABLE, "EXP201",
+                init="self.w = nn.Parameter(torch.ones(4))"),
+    _on_devices("return torch.cat([x, (x * 2).cpu()])", UNPORTABLE, "EXP201"),
+    _on_devices("return self.fc(x).cpu() + x", UNPORTABLE, "EXP201", init="self.fc = nn.Linear(4, 4)"),
+    _on_devices("a, b = x.cpu()\nreturn a + x", UNPORTABLE, "EXP201"),
+    _on_devices("return self.a(torch.zeros(4)) + x", UNPORTABLE, "EXP202", init="self.a = nn.ReLU()"),
+    _on_devices("return x * x.sum().cpu()", FINE),
+    _on_devices("return x + x[0, 0].cpu()", FINE),
+    _on_devices("return x[x.long().cpu() % 2]", FINE),
+    _on_devices("y = x.clone()\ny[:, 0] = x[:, 0].cpu()\nreturn y", FINE),
+    _on_devices("return x.cpu() * 2, x", FINE),
+    _on_devices("return x.cpu().to(x.device) + x", FINE),
+    _on_devices("return self.a(x.cpu()) * 2", FINE, init="self.a = nn.ReLU()"),
+    _on_devices("return nn.functional.mse_loss(x, -x).cpu() + x", FINE),
+    _on_devices("return torch.cat(torch.tensor_split(x, n.cpu()))", FINE, parameters="x, n",
+                inputs="torch.ones(2, 4), torch.tensor([1])"),
 )  # fmt: skip

@@ -121,3 +121,49 @@ def test_an_index_that_the_code_calls_one_of_a_feature_runs_over_a_size_that_doe
     tmp_path: Path, loop: str, variable: str, found: list[str]
 ) -> None:
     assert codes(tmp_path, f"\n    y = x.sum()\n    {loop.format(variable)}\n    return y + x.relu()") == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x + x.cpu()",
+        "return x + x.to('cpu')",
+        "return x.type('torch.FloatTensor') * x",
+        "return torch.cat([x, (x * 2).cpu()])",
+        "return x + x[:, 0].relu().cpu()",
+        "return torch.where(x.cpu() > 0, x, -x)",
+        "y = x.to(torch.device('cpu'))\nif x.dim() == 2:\n    y = y * 2\nreturn y + x",
+        "return nn.functional.linear(x, (x + 1).cpu())",
+    ],
+)
+def test_an_input_that_was_moved_is_taken_to_have_dimensions(tmp_path: Path, body: str) -> None:
+    assert codes(tmp_path, body) == ["EXP201"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x + x[0, 0].cpu()",
+        "return x + x.mean(-1)[0].cpu()",
+        "return x * x.norm().cpu()",
+        "return x * x.max(-1).values.cpu()",
+        "return F.mse_loss(x, -x).cpu() + x",
+        "return nn.MSELoss()(x, -x).cpu() + x",
+        "return F.ctc_loss(x, x.long(), x.long().cpu(), (x + 1).cpu())",
+        "return nn.CTCLoss()(x, x.long(), x.long().cpu(), (x + 1).cpu())",
+        "return torch.tensor_split(x, x.long().cpu())",
+        "return x.index_put((x.long().cpu(),), x)",
+        "y = x.clone()\ny[:, 0] = x.cpu()\ny[x.long().cpu()] = x\ny.copy_(x.cpu())\nreturn y[x.long().cpu()]",
+        "y = x.cpu()\nprint(y)\nreturn x, y * 2, y + y",
+        "y = x.cpu().relu()\nreturn y.to(x) + x, y.type_as(x) + x",
+        "for row in x.cpu():\n    x = x * row.mean()\nreturn x",
+        "if x.dim() > 2:\n    y = x.cpu()\nelse:\n    y = x\nreturn x + y",
+    ],
+)
+def test_what_was_moved_and_may_have_none_or_meets_nothing_is_not_told(tmp_path: Path, body: str) -> None:
+    assert codes(tmp_path, body) == []
+
+
+def test_lengths_on_the_cpu_are_what_packing_wants(tmp_path: Path) -> None:
+    packing = "torch.nn.utils.rnn.pack_padded_sequence(x, (x != 0).sum(1).cpu(), batch_first=True)"
+    assert codes(tmp_path, f"return {packing}.data") == ["EXP102"]

@@ -2,8 +2,8 @@
 
 ## What it does
 Reports code under capture that needs real memory or another runtime: `data_ptr()`, `torch.save`, threads, copies by
-`copy.copy`, gradients taken inside of `forward`, foreign functions, `with torch.device(...)`, `ctx.mark_dirty()`. Other
-`autograd.Function`s are captured by what their `forward` computes.
+`copy.copy`, gradients taken inside of `forward`, foreign functions, `with torch.device(...)`, methods made by
+`functools.partialmethod`, `ctx.mark_dirty()`. Other `autograd.Function`s are captured by what their `forward` computes.
 
 ## Why it matters
 What happens there is not recorded: the capture fails, or the result of one call is kept for good.
@@ -27,7 +27,7 @@ _THREADS = frozenset(
     {"threading.Thread", "concurrent.futures.ThreadPoolExecutor", "concurrent.futures.thread.ThreadPoolExecutor"}
 )
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
-_UNTRACED = _PROGRESS | {"torch.save", "torch.autograd.context.mark_dirty"}
+_UNTRACED = _PROGRESS | {"torch.save", "torch.autograd.context.mark_dirty", "functools.partialmethod"}
 _GRADIENTS = frozenset({"torch.func.grad", "torch.func.grad_and_value"})
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 
