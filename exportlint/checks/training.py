@@ -8,8 +8,8 @@
    what is not equal is computed in float64 on both sides, which decides.
 
 A gradient that only one side has is a difference, unless it is zero everywhere. Random operators draw the same
-numbers on both sides. Gradients are compared in the order in which eager has them, from the loss on, so that the first
-that differs says in which module the backward pass parts.
+numbers on both sides. Gradients are compared in the order in which eager has them, from the loss on. Where the loss is
+right, the node is told at which the backward pass parts; of the joint graph, the module of the first that differs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from exportlint.checks.context import ModelError, seed_everything, unchanged
 from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.checks.wrong_result import values_part
 from exportlint.findings import CheckResult
+from exportlint.parity.backward import backward_parting
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import buffers_differ, copies
 from exportlint.parity.parting import line_in_module
@@ -42,11 +43,14 @@ if TYPE_CHECKING:
 
     from exportlint.checks.case import Inputs
     from exportlint.checks.context import Context
+    from exportlint.parity.backward import BackwardParting
     from exportlint.parity.compare import Difference
+    from exportlint.parity.parting import Parting
     from exportlint.places import Place
 
 NAME = "training"
-LOSS, PREFIX = "loss", "model."
+LOSS, INSIDE = "loss", "model"
+PREFIX = f"{INSIDE}."
 EXACT = 1e-8  # times the largest gradient: float64 rounds far below it, and what is computed otherwise is above
 
 
@@ -308,14 +312,36 @@ def _differ(ctx: Context, expected: dict[str, Any], found: dict[str, Any]) -> _P
 
 
 def _where(ctx: Context, program: ExportedProgram, name: str = LOSS) -> tuple[str, Place | None]:
-    """Where the forward pass parts, and the line; where it does not, in which module the backward pass does."""
+    """Where the backward pass parts, if the loss is right, else where the forward pass does; and the line."""
+    backward = _backward(ctx, program) if name != LOSS else None
+    if backward is not None:
+        return str(backward), backward.place
     assert ctx.case.loss is not None
     model, inputs = _WithLoss(ctx.build(), ctx.case.loss), cast("Inputs", (ctx.example(), {}))
     found = values_part(ctx, program, inputs, model=model, called=_with_gradients)
     if found is None:
         return _of_gradient(ctx, program, name)
-    module = found.module.removeprefix(PREFIX) if found.module != PREFIX.rstrip(".") else ""
-    return f"in the forward pass {dataclasses.replace(found, module=module)}", found.place
+    return f"in the forward pass {_in_the_model(found)}", found.place
+
+
+def _in_the_model(found: Parting) -> Parting:
+    """The same with the module's name in the model, without the loss around it."""
+    return dataclasses.replace(found, module=found.module.removeprefix(PREFIX) if found.module != INSIDE else "")
+
+
+def _backward(ctx: Context, program: ExportedProgram) -> BackwardParting | None:
+    """At which node the backward pass parts, from the loss on."""
+    assert ctx.case.loss is not None
+    model, inputs = _WithLoss(ctx.build(), ctx.case.loss), cast("Inputs", (ctx.example(), {}))
+    with _kept(program):
+        found = backward_parting(
+            model,
+            lambda: _with_gradients(model, inputs),
+            program,
+            pytree.tree_leaves(ctx.example()),
+            lambda run, flat: _with_gradients(run, (tuple(flat), {})),
+        )
+    return found and dataclasses.replace(found, at=_in_the_model(found.at))
 
 
 def _of_gradient(ctx: Context, program: ExportedProgram, name: str) -> tuple[str, Place | None]:

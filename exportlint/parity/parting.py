@@ -246,7 +246,7 @@ def parted_from(
     except Exception:
         return None
     parted = runner.parted or runner.fed
-    return _innermost(parted[0]) if parted else None
+    return innermost(parted[0]) if parted else None
 
 
 def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
@@ -267,7 +267,7 @@ def _judge(model: nn.Module, eager: _Eager, runner: _Program) -> Parting | None:
         if path and missing & eager.used and runner.strange.isdisjoint(known):
             return dataclasses.replace(_of_node(known[-1], path, model), left_out=True)
     if parted:
-        return _placed(_innermost(parted[0], model), parted[0], eager, runner)
+        return _placed(innermost(parted[0], model), parted[0], eager, runner)
     return _lacking(model, eager, runner)
 
 
@@ -305,7 +305,7 @@ def _first_names(model: nn.Module) -> dict[str, str]:
     return {path: first.setdefault(id(m), path) for path, m in model.named_modules(remove_duplicate=False)}
 
 
-def _innermost(node: torch.fx.Node, model: nn.Module | None = None) -> Parting:
+def innermost(node: torch.fx.Node, model: nn.Module | None = None) -> Parting:
     """The parting at a node, in the innermost module that it was captured in."""
     return _of_node(node, next(iter(reversed(_paths(node))), ""), model)
 
@@ -359,10 +359,11 @@ def prints(tree: Any) -> list[Print]:
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(tree)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and _holds_data(leaf)]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and holds_data(leaf)]
 
 
-def _holds_data(tensor: torch.Tensor) -> bool:
+def holds_data(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has a fingerprint: it is plain, and has values."""
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return plain and tensor.layout is torch.strided and tensor.device.type != "meta" and not tensor.is_quantized
 

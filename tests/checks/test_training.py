@@ -28,7 +28,7 @@ class Net(nn.Module):
 class Straight(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        return x.round()
+        return x.round()  # rounds
 
     @staticmethod
     def backward(ctx, gradient):
@@ -37,7 +37,7 @@ class Straight(torch.autograd.Function):
 
 class Quantised(Net):
     def forward(self, x):
-        h = self.first(x)  # what first computes
+        h = self.first(x)
         return self.last(Straight.apply(h))
 
 
@@ -47,7 +47,7 @@ class Attends(nn.Module):
         self.first = nn.Linear(4, 4)
 
     def forward(self, x):
-        h = self.first(x)[None, None]
+        h = self.first(x)[None, None]  # what first computes
         return nn.functional.scaled_dot_product_attention(h, h * 2, h * 3)
 
 
@@ -68,14 +68,29 @@ def test_gradients_are_equal():
     assert result.reason == "6 gradients, of the program and of the joint graph"
 
 
+def test_of_the_joint_graph_the_module_is_told(monkeypatch):
+    right = joint.gradients
+
+    def wrong(*args):
+        return {name: grad * 2 if name.endswith("first.bias") else grad for name, grad in right(*args).items()}
+
+    monkeypatch.setattr(joint, "gradients", wrong)
+    monkeypatch.setattr(joint, "why_not", lambda: None)
+    (finding,) = check(Attends).findings
+    assert finding.message == "the joint graph of forward and backward pass has other gradients"
+    assert "the backward pass parts first, from the loss on, at bias of first (Linear)" in finding.evidence
+    assert finding.source.endswith("# what first computes")
+
+
 def test_a_gradient_of_ones_own_is_lost():
     result = check(Quantised)
     (finding,) = result.findings
     assert (result.outcome, finding.rule, finding.severity) == ("failed", "EXP004", "error")
     assert finding.message == "the program in training mode has another loss or other gradients"
     assert re.match(r"\['first\.(weight|bias)'\]: \d+ of \d+ values differ, by at most .*, at \[", finding.evidence)
-    assert re.search(r"parts first, from the loss on, at (weight|bias) of first \(Linear\)$", finding.evidence)
-    assert finding.source.endswith("# what first computes")
+    assert "; backwards they part in Quantised itself, first in what round_1 (aten.round.default)" in finding.evidence
+    assert finding.evidence.endswith(" passes to linear")
+    assert finding.source.endswith("# rounds")
 
 
 class Detaches(torch.autograd.Function):
@@ -193,7 +208,7 @@ def test_the_gradient_of_a_shared_module_that_parts_is_named(alias):
     (finding,) = found.findings
     assert finding.message == "the program in training mode has another loss or other gradients"
     assert re.search(
-        r"parts first, from the loss on, at (weight|bias) of block\.norm \(BatchNorm1d\)", finding.evidence
+        r"backwards they part in block \(Block\), first in what round_1 .* passes to tanh", finding.evidence
     )
 
 
