@@ -108,6 +108,11 @@ SYMPTOMS = (
         r"tree_name when there might be a mismatch",
     ),
     _symptom(
+        "EXP003",
+        "a distributed tensor (torch.distributed.tensor.DTensor) is made here, which torch.export does not capture",
+        r"non-fx-graphable type <class 'torch\.distributed\.tensor\.",
+    ),
+    _symptom(
         "EXP601",
         "an input or output is of a class that torch.export does not know",
         r"Unsupported input type",

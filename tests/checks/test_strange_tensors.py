@@ -167,3 +167,25 @@ def test_distributed_tensors_are_named(mesh, tmp_path):
     found = {name: jobs.run_check(name, ctx) for name in DEFAULT_CHECKS}
     assert has_named(found, "torch.distributed.tensor.DTensor") == {"reload", "device", "shapes", "twins"}
     assert unlike(found, {"capture": "passed", "state": "passed", **NOT_ASKED}) == {}
+
+
+class MakesSpread(nn.Module):
+    def __init__(self, mesh):
+        super().__init__()
+        self.linear, self.mesh = nn.Linear(8, 8), mesh
+
+    def forward(self, x):
+        spread = DTensor.from_local(x, self.mesh, [Replicate()])  # made here
+        return self.linear((spread * 2).to_local())
+
+
+def test_a_distributed_tensor_that_is_made_in_a_call_is_named(mesh, tmp_path):
+    ctx = Context(
+        ModelCase(lambda: MakesSpread(mesh), (X,), name="makes"),
+        Settings(("capture", "state"), workdir=str(tmp_path)),
+        lambda _: None,
+    )
+    (finding,) = jobs.run_check("capture", ctx).findings
+    assert (finding.rule, finding.source.partition("# ")[2]) == ("EXP003", "made here")
+    assert "a distributed tensor (torch.distributed.tensor.DTensor) is made here" in finding.message
+    assert jobs.run_check("state", ctx).outcome == "not_checked"
