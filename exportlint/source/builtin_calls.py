@@ -18,6 +18,7 @@ from exportlint.source.values import (
     Const,
     Dict,
     External,
+    Function,
     Instance,
     Method,
     Module,
@@ -271,6 +272,9 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     text = attribute.value if isinstance(attribute, Const) else None
     if isinstance(owner, Setting):
         return owner
+    if isinstance(owner, Function) and isinstance(text, str):
+        found = attributes.get(it, owner, text, state)
+        return _counted(given.get(2)) if isinstance(found, Unknown) else found
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return UNKNOWN
     found = attributes.of_instance(it, owner, text, state)
@@ -491,8 +495,14 @@ def _of_dict(receiver: Dict, name: str, given: Arguments) -> Value:
 
 def _fallback(receiver: Dict, default: Value | None) -> Value:
     """What is got for a key that the dictionary did not have: the default, or what an earlier call put there."""
-    counted = receiver.kept and isinstance(default, Const) and isinstance(default.value, (int, float))
-    return Static(type(default.value).__name__) if counted and isinstance(default, Const) else UNKNOWN
+    return _counted(default) if receiver.kept else UNKNOWN
+
+
+def _counted(default: Value | None) -> Value:
+    """What earlier calls made of a number that the first one begins with."""
+    if isinstance(default, Const) and isinstance(default.value, (int, float)):
+        return Static(type(default.value).__name__)
+    return UNKNOWN
 
 
 def _grow(

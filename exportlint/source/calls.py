@@ -144,7 +144,8 @@ def arguments(it: Interpreter, node: ast.Call, state: State) -> Arguments:
         known = isinstance(value, Dict) and all(isinstance(k, str) for k, _ in value.items)
         if isinstance(value, Dict) and known:
             keywords.update(value.items)
-        unknown = unknown or not known or (isinstance(value, Dict) and value.kept == OPEN)
+        given_more = isinstance(value, Dict) and (value.kept == OPEN or value.kept.startswith("default "))
+        unknown = unknown or not known or given_more
     return Arguments(tuple(positional), keywords, unknown)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exportlint.source.calls import annotated
@@ -18,9 +18,11 @@ from exportlint.source.values import (
     Closure,
     Const,
     Device,
+    Dict,
     External,
     Function,
     Instance,
+    Sequence,
     Static,
     Tensor,
     TorchModule,
@@ -109,9 +111,11 @@ def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state:
         return otherwise
     if parameter.node.annotation is not None:
         value = annotated(it, parameter.node.annotation, state)
+        if isinstance(value, Sequence) and isinstance(otherwise, Sequence):
+            value = replace(value, kept=otherwise.kept)
         if value != UNKNOWN:
             return join(value, NONE) if is_none(parameter.default) else value
-    if isinstance(otherwise, (Tensor, Static)):
+    if isinstance(otherwise, (Tensor, Static, Sequence, Dict)):
         return otherwise
     optional = is_none(parameter.default)
     if parameter.default is not None and (not optional or _is_examined(parameter.name, node)):

@@ -230,7 +230,7 @@ class Interpreter:
         if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
         frame = Frame(closure.module, closure.cls, function.owner, home=closure)
-        inner = State(frame, dict(closure.variables), state.heap)
+        inner = State(frame, _around(closure), state.heap)
         bind(self, function, arguments, inner)
         self.stack.append(node)
         self.calls.append(at)
@@ -457,6 +457,19 @@ class Interpreter:
     def imported(self, dotted: str, module: ModuleIndex) -> Value:
         """The value of a name that a statement inside of a function imports."""
         return self.target(self.project.imported(module, dotted))
+
+
+def _around(closure: Closure) -> dict[str, Value]:
+    """The variables around a function; a container there outlives the call where the function does."""
+    if not closure.lasting:
+        return dict(closure.variables)
+    where = f"closure:{id(closure.variables)}"
+    return {
+        name: replace(value, kept=f"{where} {name}")
+        if isinstance(value, (Sequence, Dict)) and not value.kept and getattr(value, "kind", "") != "tuple"
+        else value
+        for name, value in closure.variables.items()
+    }
 
 
 def _is_emptied(change: Changed, state: State) -> bool:

@@ -118,6 +118,9 @@ def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: 
         return settled(replace(value, kept=place), place)  # made once, for all calls
     if not arguments.open:
         return value
+    if isinstance(value, (Sequence, Dict)) and not it.constructing and getattr(value, "kind", "") != "tuple":
+        # Made once for all calls that give none; what those that do give holds is not known.
+        return replace(value, items=(), kept=place) if isinstance(value, Dict) else Sequence(None, kept=place)
     if isinstance(value, Const) and value != NONE:
         nothing = Static(type(value.value).__name__, given=bool(it.constructing))
     return _device_at_import(it, parameter.default, value, inner) or nothing

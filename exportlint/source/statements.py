@@ -104,7 +104,7 @@ def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: St
     guard = state.frame.guards[-1].site if state.frame.guards and isinstance(base, Dict) else it.site(target, state)
     it.emit(Indexed(guard, base, whole, stored=True))
     note_change(it, target, base, value, "item", state)
-    if isinstance(base, Dict) and isinstance(whole, Const):
+    if isinstance(base, (Sequence, Dict)) and isinstance(whole, Const):
         state.heap[place_of(base.kept, state), f"[{whole.value!r}]"] = Slot(value)
     if isinstance(base, Tensor) and isinstance(target.value, ast.Name):
         fed = base.fed or any(isinstance(v, Tensor) and v.fed for v in options(value))
@@ -128,20 +128,22 @@ def _with_item(base: Dict, key: Value, value: Value) -> Dict:
 def note_change(it: Interpreter, node: ast.AST, base: Value, value: Value, how: str, state: State) -> None:
     """Report that a container or tensor which outlives the call was changed in place."""
     kept = getattr(base, "kept", "")
-    where, _, name = kept.partition(" ")
-    if where not in ("attribute", "global", "default") or not isinstance(base, (Sequence, Dict, Tensor)):
+    place, _, name = kept.partition(" ")
+    where = place.partition(":")[0]
+    if where not in ("attribute", "global", "default", "closure") or not isinstance(base, (Sequence, Dict, Tensor)):
         return
     owner = state.frame.owner if where == "attribute" else None
+    guard = state.frame.guards[-1].site if state.frame.guards else None
     if isinstance(owner, Instance):
         slot = state.heap.get((owner.key, name))
         if isinstance(base, (Sequence, Dict)) and slot is not None and slot.sure:
             return  # this call made the container
         _note_content(it, base, how, state)
         origin = it.sites.get(owner.key, {}).get(name)
-        it.container(Changed(it.site(node, state), owner, name, value, base, how, origin), kept)
-    elif where in ("global", "default"):
+        it.container(Changed(it.site(node, state), owner, name, value, base, how, origin, guard), kept)
+    elif where != "attribute":
         _note_content(it, base, how, state)
-        it.container(Changed(it.site(node, state), None, name, value, base, how), kept)
+        it.container(Changed(it.site(node, state), None, name, value, base, how, None, guard), kept)
 
 
 def _note_content(it: Interpreter, base: Sequence | Dict | Tensor, how: str, state: State) -> None:

@@ -51,12 +51,12 @@ def get(it: Interpreter, node: ast.Subscript, state: State) -> Value:
     entry = attributes.entry_of(base, whole)
     if entry is not None:
         return attributes.of_instance(it, *entry, state)
-    if isinstance(base, Dict) and base.kept and isinstance(whole, Const):
+    if isinstance(base, (Sequence, Dict)) and base.kept and isinstance(whole, Const):
         slot = state.heap.get((place_of(base.kept, state), f"[{whole.value!r}]"))
         if slot is not None and slot.sure:
             it.emit(Indexed(it.site(node, state), unread(base), whole))
             return slot.value  # this call put it there
-        if slot is not None and not base.items:  # this call, or an earlier one
+        if slot is not None and isinstance(base, Dict) and not base.items:  # this call, or an earlier one
             it.emit(Indexed(it.site(node, state), base, whole))
             return join(slot.value, LATER if base.element == UNKNOWN else base.element)
     it.emit(Indexed(it.site(node, state), base, whole))

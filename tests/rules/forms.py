@@ -46,6 +46,18 @@ def counter():
     return step
 """
 
+_BOX = """
+def counter():
+    box = [0]
+
+    def bump():
+        box[0] += 1
+        return box[0]
+
+    return bump
+"""
+_NOTE = "{}\ndef note(k):\n{}\nself.note = note"
+
 _METHODS = """
 class Make(nn.Module):
     def _make(self, n, device=None):
@@ -400,4 +412,26 @@ FORMS = (
     _on_devices("return nn.functional.mse_loss(x, -x).cpu() + x", FINE),
     _on_devices("return torch.cat(torch.tensor_split(x, n.cpu()))", FINE, parameters="x, n",
                 inputs="torch.ones(2, 4), torch.tensor([1])"),
+    _called_twice("return x * self.bump()", SILENT, "EXP501", above=_BOX, init="self.bump = counter()"),
+    _called_twice("return x * BUMP()", SILENT, "EXP501", above=_BOX + "\nBUMP = counter()"),
+    form("bump = counter()\nreturn x * bump() * bump()", FINE, above=_BOX),
+    _called_twice("return x * self.note(2)", SILENT, "EXP501",
+                  init=_NOTE.format("seen = []", "    seen.append(k)\n    return len(seen)")),
+    _called_twice("return x * self.note(2)", SILENT, "EXP501",
+                  init=_NOTE.format("d = {'n': 0}", "    d['n'] += k\n    return d['n']")),
+    _called_twice("return x * self.note(2)", FINE,
+                  init=_NOTE.format("seen = []", "    seen.append(k)\n    return k")),
+    _called_twice("return x * self.note(2)", FINE,
+                  init=_NOTE.format("box = [2]", "    box[0] = k\n    return box[0]")),
+    _called_twice("return x * self.note(2)", FINE,
+                  init=_NOTE.format("kept = {}", "    if k not in kept:\n        kept[k] = k * 2\n    return kept[k]")),
+    _called_twice("Net.forward.calls = getattr(Net.forward, 'calls', 0) + 1\nreturn x * Net.forward.calls",
+                  ("silent", "breaks", "breaks"), "EXP501 function attribute"),
+    _called_twice("helper.n = getattr(helper, 'n', 0) + 1\nreturn x * helper.n", ("silent", "breaks", "breaks"),
+                  "EXP501 function attribute", above="def helper(x):\n    return x"),
+    _called_twice("return x * getattr(helper, 'n', 2)", FINE, above="def helper(x):\n    return x"),
+    _called_twice("return helper(x)", SILENT, "EXP501",
+                  above="def helper(x, seen=[]):\n    seen.append(1)\n    return x * len(seen)"),
+    _called_twice("return helper(x, [])", FINE,
+                  above="def helper(x, seen=[]):\n    seen.append(1)\n    return x * len(seen)"),
 )  # fmt: skip

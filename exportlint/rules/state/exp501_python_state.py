@@ -2,8 +2,8 @@
 
 ## What it does
 Reports counters, appended lists, advanced iterators, flags and attributes that `forward` changes and that a later call
-reads: on `self`, on a class, in a global, in an imported file of the project, on a function, or in a variable of the
-function that made the one that changes it (`nonlocal`).
+reads: on `self`, on a class, in a global, in an imported file of the project, on a function, in a default that is a
+list or dictionary, or in a variable of the function that made the one that changes it (`nonlocal`, or a list there).
 
 ## Why it matters
 The program keeps the value of the one call that was captured. Its second call repeats the first. Under
@@ -42,7 +42,7 @@ def match(event: Carried) -> Iterator[Match]:
         yield Match(event.site, f"`{where}` is advanced here, and the next call goes on from there")
         return
     if change.how in _CONTAINER:
-        if change.how in _GROWING or any(_is_state(v, True) for v in options(change.value)):
+        if change.how in _GROWING or _is_filled(change):
             yield Match(event.site, f"`{where}` grows in every call, and the next call reads it")
         return
     if _is_first_call(change):
@@ -66,6 +66,14 @@ def match(event: Carried) -> Iterator[Match]:
     kept = fix("Keep it in a buffer", Counted(event.site.range, change.name), unsafe=True) if counts else None
     text = f"`{where}` is changed here, and the next call reads it"
     yield Match(event.site, text, "buffer" if buffer else variant, fix=kept)
+
+
+def _is_filled(change: Changed) -> bool:
+    """Whether state is put into a container; a number that is put where there is none yet is the same in each call."""
+    plain = all(isinstance(v, (Const, Static)) for v in options(change.value))
+    if plain and change.how == "item" and change.guard is not None and " not in " in change.guard.text:
+        return False
+    return any(_is_state(v, True) for v in options(change.value))
 
 
 def _is_first_call(change: Changed) -> bool:
