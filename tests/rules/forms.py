@@ -24,6 +24,7 @@ NAMED = ("fine", "specialises", "fine")
 NO_EXPORT = ("breaks", "breaks", "fine")
 FINE = ("fine", "fine", "fine")
 LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
+GIVEN = ("silent", "breaks", "breaks") if RELEASE < (2, 14) else ("silent", "silent", "silent")
 ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
 ROW = {"inputs": "torch.ones(6, 4)", "shapes": '{"x": {0: torch.export.Dim.DYNAMIC}}'}
@@ -426,8 +427,8 @@ FORMS = (
     _called_twice("return x * self.note(2)", FINE,
                   init=_NOTE.format("kept = {}", "    if k not in kept:\n        kept[k] = k * 2\n    return kept[k]")),
     _called_twice("Net.forward.calls = getattr(Net.forward, 'calls', 0) + 1\nreturn x * Net.forward.calls",
-                  ("silent", "breaks", "breaks"), "EXP501 function attribute"),
-    _called_twice("helper.n = getattr(helper, 'n', 0) + 1\nreturn x * helper.n", ("silent", "breaks", "breaks"),
+                  GIVEN, "EXP501 function attribute"),
+    _called_twice("helper.n = getattr(helper, 'n', 0) + 1\nreturn x * helper.n", GIVEN,
                   "EXP501 function attribute", above="def helper(x):\n    return x"),
     _called_twice("return x * getattr(helper, 'n', 2)", FINE, above="def helper(x):\n    return x"),
     _called_twice("return helper(x)", SILENT, "EXP501",
