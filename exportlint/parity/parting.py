@@ -63,8 +63,8 @@ class Parting:
         where = f"in {self.module} ({self.kind})" if self.module else f"in {self.kind} itself"
         line = f" at {places.display_path(self.place.file)}:{self.place.line}" if self.place is not None else ""
         if self.lacks:
-            lacking = f"where the program lacks {self.lacks}{line}"
-            return f"they part {where}, {lacking}, after the node {self.node} ({self.operator})"
+            after = f"after the node {self.node} ({self.operator})"
+            return f"they part {where}, where {after} the program lacks {self.lacks}{line}"
         what = "whose result the program lacks, after the node" if self.left_out else "first at the node"
         return f"they part {where}, {what} {self.node} ({self.operator}){line}"
 

@@ -967,7 +967,7 @@ def test_a_generator_that_is_made_in_each_call(tmp_path):
 
 FIRST, LACKS = (
     "first at the node mul (aten.mul.Tensor)",
-    "whose result the program lacks, after the node add (aten.add.Tensor)",
+    "where after the node add (aten.add.Tensor) the program lacks aten.mul.Tensor",
 )
 
 
