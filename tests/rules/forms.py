@@ -27,6 +27,7 @@ LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
 GIVEN = ("silent", "breaks", "breaks") if RELEASE < (2, 14) else ("silent", "silent", "silent")
 ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
+DRAWN = ("silent", "breaks", "breaks" if RELEASE < (2, 14) else "fine")
 ROW = {"inputs": "torch.ones(6, 4)", "shapes": '{"x": {0: torch.export.Dim.DYNAMIC}}'}
 NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
@@ -193,7 +194,7 @@ FORMS = (
     form("return torch.stack([x[0] + i for i in range(x.shape[1])])", FINE, parameters="x: tuple[torch.Tensor]"),
     _called_twice("return x + torch.from_numpy(np.random.rand(4)).to(x)", ("silent", "silent", "silent"),
                   "EXP303 numpy random number", **NUMPY),
-    _called_twice("return x + torch.tensor([random.random()], device=x.device)", ("silent", "breaks", "breaks"),
+    _called_twice("return x + torch.tensor([random.random()], device=x.device)", DRAWN,
                   "EXP303 random number", imports="import random"),
     form("return x * 2 if operator.gt(x.dim(), 1) else x", FINE, imports="import operator"),
     form("return x + len(list(filter(None, x.sum(1))))", BREAKS, "EXP101"),
