@@ -250,6 +250,8 @@ def _why_not(subject: Subject) -> str | None:
     if not subject.ran:
         untried = "no call was tried: there is no inputs2, and no example was to be drawn"
         return "the eager model refused every call" if subject.refused else untried
+    if subject.contract.dynamic and subject.refused and not subject.moved:
+        return "the eager model refused every call whose sizes are not those of the example"
     return None
 
 

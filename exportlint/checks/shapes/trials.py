@@ -175,6 +175,7 @@ class Subject:
         known: Faults of earlier rounds, which drawing no longer stops at.
         ran: Calls that were compared.
         refused: Calls that the eager model refused.
+        moved: Whether one that was compared had another size than the example in a dimension that is dynamic.
         seconds: CPU time that one call of the eager model with the example takes.
         patience: Seconds after which a call hangs; 0 as long as it is not known what the example takes.
         lenience: How many times as long a call may take.
@@ -197,6 +198,7 @@ class Subject:
     known: frozenset[Key] = frozenset()
     ran: int = 0
     refused: int = 0
+    moved: bool = False
     seconds: float = 0.0
     patience: float = 0.0
     lenience: float = 1.0
@@ -264,6 +266,8 @@ class Subject:
             _enlarge(self.too_large, trial.sizes)
             raise RefusedError from error
         self.ran += 1
+        asked = {leaf.size(d): leaf.shape[d] for leaf, d, _ in self.contract.asked}
+        self.moved = self.moved or any(trial.sizes.get(size, example) != example for size, example in asked.items())
         _enlarge(self.largest, trial.sizes)
         self._note(trial, "program")
         fault = self._fault(trial, expected)
