@@ -52,8 +52,9 @@ def test_the_fixed_example_computes_the_same(case: Case, observed: dict[str, dic
     assert "unsafe" in applied or seen["state dict"][0] == "same", seen
 
 
-@pytest.mark.parametrize("code", [c.rule.code for c in MENDED if c.source == c.rule.bad])
+@pytest.mark.parametrize("code", [c.rule.code for c in MENDED if c.source == c.rule.bad and c.rule.match is not None])
 def test_the_bad_example_with_its_fix_is_the_fixed_one(code: str) -> None:
+    """Of a rule that only a check observes, the fix is another rule's."""
     rule = catalogue()[code]
     assert mended(rule.bad).data.decode() == rule.fixed
 
