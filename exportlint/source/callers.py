@@ -98,7 +98,7 @@ class Callers:
     outlines: dict[str, Outline] = field(default_factory=dict)
     learnt: bool = False
     below: Callable[[Path], Iterable[Path]] = below
-    _projects: dict[Path, list[Path]] = field(default_factory=dict)
+    _projects: dict[Path, dict[Path, None]] = field(default_factory=dict)
     _graphs: dict[Path, _Graph] = field(default_factory=dict)
     _folders: dict[str, _Graph] = field(default_factory=dict)
     _declaring: dict[Path, dict[str, Outline]] = field(default_factory=dict)
@@ -120,15 +120,17 @@ class Callers:
         root = layout.top(path.parent, os.path.isfile)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
         begins = None if layout.is_installed(root) else layout.project(root, os.path.isfile)
-        found = self._whole(begins) if begins and not layout.is_test((root / package).relative_to(begins)) else []
-        key = begins if begins and found else root / package
+        found = self._whole(begins) if begins and not layout.is_test((root / package).relative_to(begins)) else {}
+        within = begins if begins and path in found else None  # what the settings pass over is no part of the project
+        key = within or root / package
         if key not in self._graphs:
-            self._graphs[key] = self._graph(root, found or layout.beside(root, package), begins or root)
+            paths = list(found) if within else layout.beside(root, package)
+            self._graphs[key] = self._graph(root, paths, begins or root)
         return self._graphs[key]
 
-    def _whole(self, begins: Path) -> list[Path]:
+    def _whole(self, begins: Path) -> dict[Path, None]:
         if begins not in self._projects:
-            self._projects[begins] = layout.whole(begins, self.below)
+            self._projects[begins] = dict.fromkeys(layout.whole(begins, self.below))
         return self._projects[begins]
 
     def _graph(self, root: Path, paths: list[Path], begins: Path) -> _Graph:

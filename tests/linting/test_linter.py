@@ -133,3 +133,12 @@ def test_what_is_passed_over_calls_nothing(tmp_path: Path, ignored: str, setting
     (tmp_path / ".gitignore").unlink()
     (tmp_path / "exportlint.toml").unlink()
     assert found(tmp_path) == [("pkg/ops.py", "EXP101")]
+
+
+def test_what_is_passed_over_and_named_is_followed_nevertheless(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.exportlint]\nexclude = ["samples"]\n')
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "ops.py").write_text(HELPER)
+    (tmp_path / "samples" / "net.py").write_text(NET.format("x.sum()").replace("pkg.ops", "ops"))
+    assert found(tmp_path) == []
+    assert found(tmp_path / "samples") == [("ops.py", "EXP101")]
