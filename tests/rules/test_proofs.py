@@ -69,6 +69,7 @@ def test_outcomes_are_what_torch_does(case: Case, observed: dict[str, dict[str, 
     assert {mode: outcome for mode, (outcome, _) in seen.items()} == dict(case.wanted), seen
 
 
+@pytest.mark.slow  # minutes, beside the examples of the rules
 @pytest.mark.parametrize(("number", "form"), list(enumerate(FORMS)))
 def test_further_forms_end_as_they_say(number: int, form: Form, observed: dict[str, dict[str, list[str]]]) -> None:
     seen = observed[f"form {number}"]
