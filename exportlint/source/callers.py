@@ -98,6 +98,7 @@ class Callers:
     outlines: dict[str, Outline] = field(default_factory=dict)
     learnt: bool = False
     below: Callable[[Path], Iterable[Path]] = below
+    _beginnings: dict[Path, Path | None] = field(default_factory=dict)
     _projects: dict[Path, dict[Path, None]] = field(default_factory=dict)
     _graphs: dict[Path, _Graph] = field(default_factory=dict)
     _folders: dict[str, _Graph] = field(default_factory=dict)
@@ -119,14 +120,19 @@ class Callers:
     def _around(self, path: Path) -> _Graph:
         root = layout.top(path.parent, os.path.isfile)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
-        begins = None if layout.is_installed(root) else layout.project(root, os.path.isfile)
+        begins = self._begins(root)
         found = self._whole(begins) if begins and not layout.is_test((root / package).relative_to(begins)) else {}
-        within = begins if begins and path in found else None  # what the settings pass over is no part of the project
+        within = begins if path in found else None  # what the settings pass over is no part of the project
         key = within or root / package
         if key not in self._graphs:
             paths = list(found) if within else layout.beside(root, package)
             self._graphs[key] = self._graph(root, paths, begins or root)
         return self._graphs[key]
+
+    def _begins(self, root: Path) -> Path | None:
+        if root not in self._beginnings:
+            self._beginnings[root] = None if layout.is_installed(root) else layout.project(root, os.path.isfile)
+        return self._beginnings[root]
 
     def _whole(self, begins: Path) -> dict[Path, None]:
         if begins not in self._projects:
