@@ -123,6 +123,19 @@ def _is_state(value: Value, advanced: bool) -> bool:
     return isinstance(value, Number) or (advanced and isinstance(value, (Const, Static)) and value != NONE)
 
 
+_STEPPED = "def forward(self, x):\n    return x * self.step()"
+_COUNTER = """
+def counter():
+    n = 0
+
+    def step():
+        nonlocal n
+        n += 1
+        return n
+
+    return step
+"""
+
 RULE = Rule(
     code="EXP501",
     name="python-state",
@@ -217,42 +230,8 @@ RULE = Rule(
             ),
         ),
         Near(
-            bad=example(
-                """
-                def forward(self, x):
-                    return x * self.step()
-                """,
-                above="""
-                def counter():
-                    n = 0
-
-                    def step():
-                        nonlocal n
-                        n += 1
-                        return n
-
-                    return step
-                """,
-                init="self.step = counter()",
-            ),
-            good=example(
-                """
-                def forward(self, x):
-                    return x * self.step()
-                """,
-                above="""
-                def counter():
-                    n = 0
-
-                    def step():
-                        nonlocal n
-                        n = 1
-                        return n
-
-                    return step
-                """,
-                init="self.step = counter()",
-            ),
+            bad=example(_STEPPED, above=_COUNTER, init="self.step = counter()"),
+            good=example(_STEPPED, above=_COUNTER.replace("n += 1", "n = 1"), init="self.step = counter()"),
         ),
         Near(
             bad=example(
