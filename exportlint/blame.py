@@ -138,6 +138,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(str(e)) for e in _chain(error))
 
 
+def pass_on_memory_error(error: BaseException) -> None:
+    """Leave what a check makes of an exception to whoever runs it, where memory ran out: it is no fault of the model.
+
+    Raises:
+        MemoryError: When that is what the exception says.
+    """
+    if is_out_of_memory(error):
+        raise MemoryError from error
+
+
 def of_failure(error: BaseException, head: Place | None = None, outcome: Result = "breaks") -> Finding:
     """The finding for an exception that a capture raised, and what that means for the capture that was asked for.
 

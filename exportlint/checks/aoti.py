@@ -106,8 +106,7 @@ def _eager(ctx: Context, calls: list[Inputs]) -> list[list[Any]]:
 
 
 def _not_compiled(ctx: Context, error: Exception) -> CheckResult:
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     missing = inductor.lacks(error)
     if missing is not None:
         return _not_checked(missing)

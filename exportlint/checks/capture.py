@@ -55,8 +55,7 @@ def run(ctx: Context) -> CheckResult:
     except ModelError as error:
         return model_failure(ctx, error)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         misfit = refusal.misfit_of(ctx, error)
         if misfit is not None:
             return _failed((misfit,), refusal.what_fits(ctx))
@@ -124,8 +123,7 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
         with unchanged(program):
             actual = observe(module, ctx.example(), call)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         place = blame.place_of(error)
         rule, message = "EXP004", "the program cannot run the example that it was captured from"
         return _failed((blame.finding(rule, message, place, outcome="breaks", evidence=blame.words(error)),))

@@ -66,8 +66,7 @@ def run(ctx: Context) -> CheckResult:
         try:
             found = captured.compare(steps)
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             return _broken(ctx, error)
     if found:
         return _failed(found, captured.notes)
@@ -216,8 +215,7 @@ def _by_default(ctx: Context, steps: list[Step], notes: list[str]) -> CheckResul
         try:
             found = compiled.compare(steps)
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             missing = inductor.lacks(error)
             if missing is not None:
                 reason = f"it is one graph, and right as it is; with the default backend: {missing}"

@@ -84,8 +84,7 @@ def further(ctx: Context) -> tuple[int, list[GraphBreak], str | None]:
         with torch.no_grad():
             found = breaks.explain(ctx.build(), args, dict(kwargs))
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return 0, [], f"further graph breaks are not known: {blame.words(error)}"
     made = [_made(b.words, b.words, places.of_frames(reversed(b.frames)), "") for b in found.breaks]
     return found.graphs, made, None

@@ -357,8 +357,7 @@ class Context:
         try:
             again(type(self)(self.case.plain, self.settings, self.announce))
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             return ""
         return variants.of_name(self.case.name)
 

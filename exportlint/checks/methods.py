@@ -85,8 +85,7 @@ def _saved(subject: Programs, notes: list[str]) -> CheckResult:
         packages.save(subject.programs, file)
         loaded = packages.load(file)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return _not_checked(f"the methods are not saved together: {blame.words(error)}")
     size = file.stat().st_size
     file.unlink()

@@ -103,8 +103,7 @@ def of_case(ctx: Context) -> Programs:
     except NotCapturedError as error:
         raise NotExportedError from error
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         raise NotExportedError(blame.words(error)) from error
     return Programs(whole, programs, {name: program.module() for name, program in programs.items()})
 

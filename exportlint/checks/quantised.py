@@ -173,8 +173,7 @@ def _judged(ctx: Context, quantised: Context, done: Done) -> Done:
         program = quantised.program()
         actual = result_of(program, quantised.example())
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = f"the quantised model ({done.name}) is not captured, and the float one is"
         done.findings.append(_finding(ctx, "EXP003", message, "breaks", blame.words(error)))
         return done
@@ -237,8 +236,7 @@ def _unwrapped_loads(quantised: Context) -> bool:
             return False
         return _loaded(unwrapped, program, result) is None
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return False
 
 

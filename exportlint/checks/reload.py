@@ -55,8 +55,7 @@ def run(ctx: Context) -> CheckResult:
         ctx.stage("run of the program")
         expected = result_of(program, ctx.example())
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         reason = f"the program does not run: {blame.words(error)}"
         return CheckResult(name=NAME, outcome="not_checked", reason=reason)
     ctx.stage("save")
@@ -64,8 +63,7 @@ def run(ctx: Context) -> CheckResult:
     try:
         torch.export.save(program, ctx.path(PROGRAM))
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return _not_saved(ctx, error)
     notes = (
         f"{size(ctx.path(PROGRAM).stat().st_size)}, saved in {time.monotonic() - began:.2f} s",

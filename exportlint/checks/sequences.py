@@ -94,8 +94,7 @@ class Run:
         try:
             program = self.subject.by_names_of_the_model(observe(module, fresh(done.own), call))
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             raise PartedError(tuple(self.done), blame.words(error)) from error
         evidence = self._differ(eager, program)
         if evidence is not None:

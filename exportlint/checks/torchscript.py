@@ -175,8 +175,7 @@ def _route(ctx: Context, name: str, expected: list[torch.Tensor], second: Inputs
     try:
         captured = ROUTES[name](ctx.build(), ctx.example())
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return Route(name, _refusal(ctx, name, error))
     ctx.stage(f"call of torch.jit.{name}")
     found = _differs(ctx, captured, ctx.example(), expected)
@@ -211,8 +210,7 @@ def _differs(ctx: Context, captured: Captured, inputs: Inputs, expected: list[to
     except OtherCallError:
         raise
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return f"it raises {_last_line(error)}"
     reference = ctx.reference(inputs, call_of=with_tensors_alone)
     found = compare(expected, actual, reference=reference, **ctx.tolerance)

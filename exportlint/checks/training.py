@@ -80,8 +80,7 @@ def run(ctx: Context) -> CheckResult:
     try:
         program = _exported(ctx, loss)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         found = blame.of_failure(error, ctx.head())
         return CheckResult(name=NAME, outcome="failed", reason=found.message, findings=(found,))
     buffers = copies(dict(eager.named_buffers()))
@@ -189,8 +188,7 @@ def _compared(
             found = _trained(module, ctx.example(), first)
             wrote = copies(dict(module.named_buffers()))
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return _failed(ctx, "the program in training mode does not train", blame.words(error))
     parted = _parted(expected, found) or _differ(ctx, expected, found)
     if parted is not None:
@@ -229,8 +227,7 @@ def _joint(ctx: Context, program: ExportedProgram, expected: dict[str, Any], fir
         seed_everything()
         grads = joint.gradients(both, pytree.tree_leaves(ctx.example()))
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return _not_checked(f"{without}: {error if isinstance(error, _ApartError) else blame.words(error)}")
     found = {LOSS: expected[LOSS], **_summed(grads, first)}
     parted = _parted(expected, found) or _differ(ctx, expected, found)

@@ -65,8 +65,7 @@ def compare_dtypes(ctx: Context, notes: list[str]) -> list[Finding] | None:
                 ctx.build().to(LOW), args, kwargs, dynamic_shapes=ctx.dynamic_shapes, strict=False
             )
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         place = blame.place_of(error)
         where = "" if place is None else f" ({place.finding(RULE, 'info', '').place})"
         notes.append(f"the model does not run, or is not captured, in bfloat16: {blame.words(error)}{where}")
@@ -105,8 +104,7 @@ def _decided(ctx: Context, parting: Unlike, low: Any, notes: list[str]) -> list[
         with unchanged(program):
             exact, rounded = casting.run_rounded(program, ctx.example(), DRAWS)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         notes.append(f"another program is captured in bfloat16, and cannot be compared: {blame.words(error)}")
         return []
     own = max(casting.distance(exact, each) for each in rounded)

@@ -93,8 +93,7 @@ def _export(ctx: Context, inputs: Inputs) -> ExportedProgram | None:
     try:
         return ctx.export(ctx.dynamic_shapes or _varying(ctx, inputs), inputs)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return None
 
 
@@ -109,8 +108,7 @@ def _varying(ctx: Context, inputs: Inputs) -> Any:
 
 def _refused(ctx: Context, error: Exception, notes: list[str]) -> list[Finding] | None:
     """The finding for an example from which, other than from the first, the model cannot be exported."""
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     second = ctx.second_example()
     words = f"the export from the second example call fails: {blame.words(error)}"
     try:

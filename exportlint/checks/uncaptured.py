@@ -23,8 +23,7 @@ def result(name: str, error: Exception) -> CheckResult:
     if isinstance(error, ModelError):
         reason = f"the model does not run: the {error.stage} fails"
         return CheckResult(name=name, outcome="not_checked", reason=reason)
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     notes = () if isinstance(error, NotCapturedError) else (blame.words(error),)
     return CheckResult(name=name, outcome="not_checked", reason="the model is not captured", notes=notes)
 

@@ -132,8 +132,7 @@ def _capture(ctx: WeightlessContext) -> CheckResult:
             return CheckResult(name="capture", outcome="not_checked", reason=reason, runs=False)
         return capture.model_failure(ctx, error)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         found = refusal.misfit_of(ctx, error) or blame.of_failure(error, ctx.head())
         return CheckResult(
             name="capture", outcome="failed", reason=found.message, findings=(found,), notes=(NOTE,), numbers=False

@@ -83,8 +83,7 @@ def _called(ctx: Context, saved: nn.Module, loaded: dict[str, Any], other: nn.Mo
     except ModelError:
         raise
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = "a model that loaded the state dict does not run, as the one that was saved does"
         found.add("EXP707", message, blame.place_of(error) or ctx.head(), outcome="breaks", evidence=blame.words(error))
         return None

@@ -35,8 +35,7 @@ def check(ctx: Context, found: Found) -> None:
     except OSError as error:
         raise ModelError("checkpoint") from error
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = f"the checkpoint {file.name} holds what a load with weights_only=True refuses"
         found.add("EXP706", message, ctx.head(), outcome="unportable", evidence=files.words(error))
         return

@@ -136,16 +136,14 @@ def _check(ctx: Context, found: Found) -> None:
     try:
         files.load(file)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = "the training checkpoint holds what `torch.load` refuses with weights_only=True, its default"
         found.add("EXP706", message, ctx.head(), outcome="unportable", evidence=files.words(error))
         return
     try:
         second = _resumed(ctx, file)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = "a training checkpoint does not load into a fresh model"
         found.add("EXP708", message, ctx.head(), outcome="unportable", evidence=files.words(error))
         return
@@ -171,8 +169,7 @@ def _begun(ctx: Context) -> Trainer:
     except UntrainedError:
         raise
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         raise UntrainedError(f"it does not train: {blame.words(error.__cause__ or error)}") from error
     return trainer
 

@@ -129,8 +129,7 @@ def saved_and_loaded(ctx: Context, state: dict[str, Any], found: Found) -> dict[
 
 
 def _refuse(ctx: Context, found: Found, message: str, error: Exception) -> None:
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     place = _extra_state(ctx.build()) or ctx.head()
     found.add("EXP706", message, place, outcome="unportable", evidence=files.words(error))
 
@@ -161,8 +160,7 @@ def give(ctx: Context, loaded: dict[str, Any], other: nn.Module, found: Found, m
     try:
         other.load_state_dict(loaded, strict=True)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         misfit = keys.explain(shapes(other.state_dict()), shapes(loaded))
         rewrite = f"`{misfit.code}` before it is loaded." if misfit is not None and misfit.mended else None
         words = misfit.words if misfit is not None else files.words(error)
@@ -271,8 +269,7 @@ def through_safetensors(ctx: Context, saved: nn.Module, found: Found) -> None:
         save_model(saved, file)
         load_model(other, file, strict=True)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         found.notes.append(f"safetensors cannot hold the state dict: {blame.words(error)}")
         return
     difference = compare(_tensors(saved.state_dict()), _tensors(other.state_dict()), rtol=0.0, atol=0.0)

@@ -206,8 +206,7 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
     try:
         model, inputs = second.move_module(materialised(ctx)), second.to_second(ctx.example())
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         report.unchecked = f"the model and its inputs cannot be moved to the second device: {blame.words(error)}"
         return None
     provenance = Provenance(HOME, find_kept(model), earlier=watched.provenance)
@@ -260,8 +259,7 @@ def _fill_caches(ctx: Context) -> None:
         with hooks.hidden():
             call(ctx.build(), ctx.example())
     except Exception as error:  # at a later call; other checks name that
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
 
 
 def _lost_indices(report: Report, provenance: Provenance) -> None:
@@ -278,8 +276,7 @@ def _did_not_run(report: Report, error: Exception, origin: Origin | None) -> Non
     """The model ran on the CPU and raises on the second device: its own fault only where that is certain."""
     from exportlint.devices.hooks import BackwardError
 
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     found = refusal(error, origin)
     if found is not None:
         report.add(found)

@@ -84,8 +84,7 @@ def _watched(ctx: Context, where: Elsewhere) -> tuple[list[torch.Tensor] | Excep
             with provenance:
                 return tensors(call(model, there)), None
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             return error, provenance.blamed
 
 

@@ -44,8 +44,7 @@ def look_for_caches(ctx: Context, report: Report, watched: Watched) -> list[Find
             with provenance:
                 call(watched.model, second.to_second(ctx.example()))
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             if not _of_earlier(provenance.blamed, new):
                 report.notes.append(f"the model does not run there after a call on the CPU: {blame.words(error)}")
             met.append((provenance.blamed, blame.place_of(error), blame.words(error)))

@@ -123,8 +123,7 @@ def _export(ctx: Context, report: Report, where: Elsewhere) -> ExportedProgram |
             with provenance, torch.no_grad():
                 return torch.export.export(model, args, kwargs, dynamic_shapes=ctx.dynamic_shapes, strict=False)
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             words, place = blame.words(error), place_under_capture(error)
             if provenance.blamed is not None or is_mixed(error):
                 rule, message, place = blame_origin(provenance.blamed, place)
@@ -213,8 +212,7 @@ def _ran(
                 result = call(program.module(), inputs)
                 actual, kept = ([t.cpu() for t in of(result)] for of in (tensors, device_saved.leaves))
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             with placed(ctx.build(), ctx.example(), where) as again:
                 place = failing_node.place(program, again)
             return Trouble("does not run there", blame.words(error), place, certain=not of_the_device(error))

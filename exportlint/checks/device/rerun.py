@@ -65,8 +65,7 @@ def _move(ctx: Context, report: Report, expected: list[torch.Tensor], program: E
     try:
         moved = moving.move(program)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         message = "move_to_device_pass cannot move the program to the second device"
         advise(ctx, report, message, [unmovable(program, NAME)], blame.words(error), good=good)
         return
@@ -96,8 +95,7 @@ def _ran(ctx: Context, expected: list[torch.Tensor], program: ExportedProgram) -
                 result = call(program.module(), inputs)
                 actual, kept = (second.to_cpu(of(result)) for of in (tensors, device_saved.leaves))
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
             place = failing_node.place(program, second.to_second(ctx.example()))
             return Trouble("does not run there", blame.words(error), place)
     found = difference(ctx, expected, actual)

@@ -74,8 +74,7 @@ def keep(
     try:
         torch.export.save(flat.flattened(program), ctx.path(file))
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         if not any(note.startswith(UNSAVED) for note in report.notes):
             report.notes.append(f"{UNSAVED}: {textwrap.shorten(blame.words(error), 100)}")
         return

@@ -78,8 +78,7 @@ def export_there(ctx: Context, report: Report) -> ExportedProgram | None:
         with provenance:
             twin = export_on_second(model, args, kwargs, ctx.dynamic_shapes)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         if provenance.blamed is None and not is_mixed(error):
             if report.unchecked is None:
                 report.notes.append(f"the export on the second device fails: {blame.words(error)}")
@@ -110,8 +109,7 @@ def _met_under_capture(ctx: Context, report: Report) -> bool:
             with hooks.exporting(), provenance:
                 call(model, inputs)
         except Exception as error:
-            if blame.is_out_of_memory(error):
-                raise MemoryError from error
+            blame.pass_on_memory_error(error)
     for mismatch in mismatches:
         report.add(stayed(mismatch))
     return bool(mismatches)

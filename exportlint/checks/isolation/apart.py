@@ -82,7 +82,6 @@ def _answer(part: Callable[[], Any]) -> dict[str, Any]:
     except MemoryError:
         raise
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         traceback.print_exception(error)
         return {"error": blame.words(error)}

@@ -60,8 +60,7 @@ def run(ctx: Context) -> CheckResult:
 
 
 def _not_decomposed(ctx: Context, error: Exception) -> CheckResult:
-    if blame.is_out_of_memory(error):
-        raise MemoryError from error
+    blame.pass_on_memory_error(error)
     message, place = "run_decompositions, with which every lowering begins, fails", blame.place_of(error) or ctx.head()
     found = blame.finding("EXP709", message, place, outcome="breaks", evidence=blame.words(error))
     return CheckResult(name=NAME, outcome="failed", reason=f"{message}: {blame.words(error)}", findings=(found,))

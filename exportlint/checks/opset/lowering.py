@@ -68,8 +68,7 @@ def lower(name: str, program: ExportedProgram, flat: list[Any]) -> Lowered | Non
             stage = "run"
             result = run([leaf for leaf in flat if isinstance(leaf, (torch.Tensor, int, float))])
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return Lowered(name, error=_words(error), stage=stage, words=words)
     return Lowered(name, result=tuple(leaf for leaf in pytree.tree_leaves(result)), words=words)
 

@@ -69,8 +69,7 @@ def run(ctx: Context) -> CheckResult:
             return of_model_error(NAME, FAULTS_OF_THE_CASE[error.stage], error)
         return uncaptured.result(NAME, error)
     except Exception as error:
-        if blame.is_out_of_memory(error):
-            raise MemoryError from error
+        blame.pass_on_memory_error(error)
         return refused(ctx, error, log.guards, contract if inferred else None)
     if ctx.settings.died:
         return _replayed(subject)
