@@ -249,14 +249,7 @@ def _loaded(ctx: Context, program: ExportedProgram, result: Any) -> str | None:
         torch.export.save(program, folder / loader.PROGRAM)
     except Exception as error:
         return f"it cannot be saved: {blame.words(error)}"
-    record = {
-        "inputs": [reload.plain(leaf) for leaf in pytree.tree_leaves(ctx.example())],
-        "expected": [reload.plain(leaf) for leaf in pytree.tree_leaves(result)],
-        "tolerance": ctx.tolerance,
-        "classes": reload.described_classes(ctx),
-        "values": [],
-    }
-    torch.save(record, folder / loader.CALL)
+    torch.save(reload.record(ctx, result), folder / loader.CALL)
     ctx.stage("load of the quantised program")
     command = [sys.executable, "-I", "-c", LOAD, str(folder), ROOT]
     done = subprocess.run(

@@ -31,6 +31,8 @@ from exportlint.places import Place
 from exportlint.text import listed, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
@@ -69,12 +71,18 @@ def run(ctx: Context) -> CheckResult:
         f"{size(ctx.path(PROGRAM).stat().st_size)}, saved in {time.monotonic() - began:.2f} s",
         *_unstable(ctx, program),
     )
-    torch.save(_record(ctx, program, expected), ctx.path(CALL))
+    torch.save(record(ctx, expected, _values(ctx, program)), ctx.path(CALL))
     return CheckResult(name=NAME, outcome="not_checked", reason=PENDING, findings=_suspect(ctx, program), notes=notes)
 
 
-def _record(ctx: Context, program: ExportedProgram, expected: Any) -> dict[str, Any]:
-    """What the loader needs to call the program and to compare."""
+def record(ctx: Context, expected: Any, values: Sequence[Any] = ()) -> dict[str, Any]:
+    """What the loader needs to call a program and to compare.
+
+    Args:
+        ctx: The case, whose example is the call.
+        expected: The result of that call.
+        values: What tells where values part.
+    """
     from torch.utils import _pytree as pytree
 
     return {
@@ -82,7 +90,7 @@ def _record(ctx: Context, program: ExportedProgram, expected: Any) -> dict[str, 
         "expected": [plain(leaf) for leaf in pytree.tree_leaves(expected)],
         "tolerance": ctx.tolerance,
         "classes": described_classes(ctx),
-        "values": _values(ctx, program),
+        "values": values,
     }
 
 
