@@ -252,10 +252,13 @@ def _loaded(ctx: Context, program: ExportedProgram, result: Any) -> str | None:
     torch.save(reload.record(ctx, result), folder / loader.CALL)
     ctx.stage("load of the quantised program")
     command = [sys.executable, "-I", "-c", LOAD, str(folder), ROOT]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=MOST_SECONDS,
-        check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=MOST_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"the process that loads it does not end within {MOST_SECONDS} seconds"
     said = folder / loader.MESSAGES
     lines = said.read_text(encoding="ascii").splitlines() if said.is_file() else []
     heard = [message["loaded"] for message in map(json.loads, lines) if "loaded" in message]

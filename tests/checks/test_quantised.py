@@ -135,6 +135,13 @@ def test_what_cannot_be_loaded_counts_where_the_model_is_the_users(tmp_path, way
     assert (found.rule, found.severity, found.evidence, found.rewrite) == ("EXP701", severity, error, quantised.KEEP)
 
 
+def test_a_load_that_does_not_end_is_told(tmp_path, ways, monkeypatch):
+    ways(rounded=rounds)
+    monkeypatch.setattr(quantised, "MOST_SECONDS", 0.01)
+    (found,) = check(tmp_path, Net).findings
+    assert (found.rule, found.evidence) == ("EXP701", "the process that loads it does not end within 0.01 seconds")
+
+
 def test_a_way_that_none_can_go(tmp_path, ways):
     ways(other=is_refused)
     result = check(tmp_path, Net)
