@@ -6,6 +6,7 @@ its operator, its constants and, in turn, the nodes that it reads.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ def _value(tensor: torch.Tensor) -> Any:
     about = (str(tensor.dtype), tuple(tensor.shape))
     if isinstance(tensor, FakeTensor) or tensor.device.type != "cpu" or tensor.is_sparse:
         return about
-    return (*about, hash(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()))
+    plain = tensor.detach().contiguous().flatten().view(torch.uint8)
+    return (*about, hash(ctypes.string_at(plain.data_ptr(), plain.numel())))  # numpy need not be there
 
 
 def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step], leaves: _Leaves) -> int:

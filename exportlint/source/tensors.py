@@ -448,7 +448,7 @@ def _to(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, 
     moved = replace(receiver, boolean=receiver.boolean and target is None, real=False)
     if isinstance(target, Tensor):
         return replace(moved, placement=target.placement, site=target.site, boolean=target.boolean)
-    if isinstance(target, Device) or (isinstance(target, Const) and isinstance(target.value, str)):
+    if isinstance(target, Device) or (isinstance(target, Const) and type(target.value) in (str, int)):
         kept = receiver.kept
         placed = _on(moved, target, it, node, state)
         return placed if placed.placement == "literal" else replace(placed, kept=kept)

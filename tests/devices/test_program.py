@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from exportlint.devices.program import canonical, unlike
+from exportlint.devices.program import _value, canonical, unlike
 
 
 def line_of(marker):
@@ -147,3 +147,15 @@ def test_dynamic_sizes_are_no_constants():
 
     assert unlike(steps(Sized(), dynamic=True), steps(Sized(), dynamic=True)) is None
     assert unlike(steps(Sized(), dynamic=True), steps(Sized())) is not None
+
+
+def test_constants_are_told_apart_without_numpy(monkeypatch):
+    """torch does without it, and an installation may lack it."""
+
+    def lacks(*_: object, **__: object) -> None:
+        raise RuntimeError("Numpy is not available")
+
+    monkeypatch.setattr(torch.Tensor, "numpy", lacks)
+    assert _value(torch.tensor([1.0, 2.0])) == _value(torch.tensor([1.0, 2.0]))
+    assert _value(torch.tensor([1.0, 2.0])) != _value(torch.tensor([1.0, 3.0]))
+    assert _value(torch.empty(0)) == _value(torch.empty(0))

@@ -169,6 +169,8 @@ FORMS = (
          init='self.make = partial(torch.zeros, ())'),
     _on_devices("return x + self.make(4)", UNPORTABLE, "EXP202", imports="import functools",
          init="self.make = functools.partial(torch.zeros, dtype=torch.float32)"),
+    form("return x.to(0) + x", BREAKS, "EXP201 accelerator"),
+    form("return x.to(torch.float32, True) + x", FINE),
     form("return x.type(torch.cuda.FloatTensor) + x", BREAKS, "EXP201 accelerator"),
     form("return x.type('torch.cuda.FloatTensor') + x", BREAKS, "EXP201 accelerator"),
     _on_devices("return x.type('torch.FloatTensor') + x", UNPORTABLE, "EXP201"),

@@ -334,7 +334,7 @@ def _save_generator(value: Any) -> Saved | None:
         return Saved((id(value), hash(state)), lambda: _put_back(value, value.setstate, state))
     if isinstance(value, torch.Generator):
         seed = value.get_state()
-        return Saved((id(value), bytes(seed.numpy())), lambda: value.set_state(seed))
+        return Saved((id(value), bytes(seed.tolist())), lambda: value.set_state(seed))
     if isinstance(value, itertools.count) and (numbers := _WHOLE.fullmatch(repr(value))):
         start, step = int(numbers[1]), int(numbers[2] or 1)
         return Saved((itertools.count, start, step), lambda: itertools.count(start, step))
