@@ -110,7 +110,7 @@ class Interpreter:
     statement: ast.AST | None = None
     here: State | None = None
     saved: set[tuple[ast.AST | None, str]] = field(default_factory=set)
-    bindings: dict[ast.AST, list[Binding]] = field(default_factory=dict)
+    bindings: dict[ast.AST, dict[str, list[Binding]]] = field(default_factory=dict)
 
     @property
     def lasting(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import bisect
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,8 @@ _VALUE, _ELEMENT = "comes from", "is an element of"
 _CARRY = (Array, Number, Sequence, Shape, Size, Tensor, Truth)
 Came = tuple[str, int, str]
 """A step: the file, the line, and what happens there, in words."""
-Binding = tuple[set[str], ast.expr, str]
-"""Variables that a statement binds, the value, and how."""
+Binding = tuple[ast.expr, str]
+"""The value that a statement binds a variable to, and how."""
 
 
 @dataclass(slots=True)
@@ -83,20 +85,36 @@ def _step(it: Interpreter, place: _Place, name: str, steps: list[Came]) -> _Plac
 
 def _binding(it: Interpreter, function: ast.AST, name: str, before: ast.AST) -> tuple[int, ast.expr, str] | None:
     """The last statement above a node that binds a variable: its line, the value, and how."""
-    found: tuple[int, ast.expr, str] | None = None
     known = it.bindings.get(function)
     if known is None:
-        known = it.bindings[function] = [b for node in descendants(function) for b in _bindings(node)]
+        known = it.bindings[function] = _by_name(function)
+    bound = known.get(name, ())
     limit = getattr(before, "lineno", 0), getattr(before, "col_offset", 0)
-    for names, value, how in known:
-        line, last = value.lineno, value.end_lineno or value.lineno
-        later = (line, value.col_offset) >= limit or (line <= limit[0] <= last and how != _ELEMENT)
-        if name in names and not later and (found is None or line >= found[0]):
-            found = line, value, how
+    for value, how in reversed(bound[: bisect.bisect_right(bound, limit[0], key=_line)]):
+        last = value.end_lineno or value.lineno
+        later = (value.lineno, value.col_offset) >= limit or (limit[0] <= last and how != _ELEMENT)
+        if not later:
+            return value.lineno, value, how
+    return None
+
+
+def _by_name(function: ast.AST) -> dict[str, list[Binding]]:
+    """What binds each variable of a function, by line."""
+    found: dict[str, list[Binding]] = defaultdict(list)
+    for node in descendants(function):
+        for names, value, how in _bindings(node):
+            for name in names:
+                found[name].append((value, how))
+    for bound in found.values():
+        bound.sort(key=_line)
     return found
 
 
-def _bindings(node: ast.AST) -> Iterator[Binding]:
+def _line(binding: Binding) -> int:
+    return binding[0].lineno
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[set[str], ast.expr, str]]:
     """The variables that a statement binds, each time with the value and how."""
     if isinstance(node, ast.Assign):
         yield from ((set(bound_in(target)), node.value, _VALUE) for target in node.targets)
