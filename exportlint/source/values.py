@@ -371,7 +371,7 @@ class Function(Value):
     entry: FunctionEntry | None = None
 
     def __hash__(self) -> int:
-        return hash((id(self.node), self.owner))
+        return hash((id(self.node), id(self.closure), self.owner))  # a lambda has a closure for each call around it
 
     def __eq__(self, other: object) -> bool:
         return (

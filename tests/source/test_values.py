@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from exportlint.source.values import (
     NONE,
     NOTHING,
     UNKNOWN,
+    Closure,
     Const,
     Dict,
+    Function,
     Number,
     Sequence,
     Size,
@@ -102,3 +106,11 @@ def test_tensors_and_sizes_are_found_in_sequences() -> None:
 )
 def test_which_dimensions_are_taken_to_vary(size: Size, varies: bool) -> None:
     assert size.varies is varies
+
+
+def test_a_lambda_made_in_other_calls_is_looked_up_without_comparing_all_of_them():
+    """What is kept of calls is found by hash: with one hash for all, a chain of such calls never ends."""
+    node = ast.parse("lambda x: x", mode="eval").body
+    made = [Function(node, Closure(None, {})) for _ in range(50)]
+    assert len({hash(function) for function in made}) == len(set(made)) == 50
+    assert hash(made[0]) == hash(Function(node, made[0].closure))
