@@ -4,7 +4,9 @@ VENV ?= .venv
 VENV_NEXT ?= .venv-next
 TORCH_NEXT ?= 2.14.1
 VENV_ZOO ?= .venv-zoo
-PYTEST_ARGS ?= -n auto -m "not slow"
+# The tests of a file share what was made for them, so one process runs them all.
+WORKERS := -n auto --dist loadfile
+PYTEST_ARGS ?= $(WORKERS) -m "not slow"
 
 # Other Pythons that are present: the linter is installed there without torch, and tested.
 LINT_VERSIONS ?= 3.10 3.13
@@ -26,7 +28,7 @@ test: $(VENV)/.installed-test $(LINT_VENVS)  ## run the tests but those marked s
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-test $(LINT_VENVS)  ## run all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-next: $(VENV_NEXT)/.installed-test  ## run the tests with the next torch, in an environment of its own
 	$(VENV_NEXT)/bin/python -m pytest $(PYTEST_ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 # The same examples in every run, however slow: a property that fails now and then fails somebody else's change.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def no_device_stays():
+    """Fail a test that registers the second device in this process, where it stays: in_fork() is there for such."""
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        assert torch._C._get_privateuse1_backend_name() == "privateuseone"
 
 
 @pytest.fixture
