@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -203,6 +204,7 @@ def _import_file(path: Path) -> ModuleType:
     while (root / "__init__.py").is_file() and root.name.isidentifier():
         root, parts = root.parent, [root.name, *parts]
     sys.path.insert(0, str(root))
+    _find_packages_of_project(root)
     if len(parts) == 1:
         sys.path.insert(0, str(path.parent))
         free = path.stem.isidentifier() and (_is_from(path.stem, path) or not _taken(path.stem))
@@ -223,6 +225,15 @@ def _import_file(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def _find_packages_of_project(root: Path) -> None:
+    """Let a file import the packages of its project, after all else: an example is not run from where they lie."""
+    from exportlint.source import layout
+
+    begins = layout.project(root, os.path.isfile)
+    if begins is not None:
+        sys.path += [folder for folder in layout.tops(begins) if folder not in sys.path]
 
 
 def _is_from(name: str, path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.util
-import itertools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from exportlint.findings import Mode
     from exportlint.source.engine import Options, Prediction
-
-_ROOTS = ("pyproject.toml", ".git")  # what marks the folder in which a project begins
 
 
 class Predictor:
@@ -135,13 +133,15 @@ def is_library(path: Path, source: str = "") -> bool:
 
 
 def _project_of(source: str) -> list[Path]:
-    """The folder of a target, and the nearest one around it that says where a project begins."""
+    """The folder of a target, and the one in which its project begins."""
+    from exportlint.source import layout
+
     file = Path(source) if Path(source).is_file() else _file_of_module(source)
     if file is None:
         return []
     folder = file.resolve().parent
-    around = (place for place in (folder, *folder.parents) if any((place / name).exists() for name in _ROOTS))
-    return [folder, *itertools.islice(around, 1)]
+    begins = layout.project(folder, os.path.isfile)
+    return [folder] if begins is None else [folder, begins]
 
 
 def _file_of_module(name: str) -> Path | None:

@@ -196,6 +196,16 @@ def test_a_sibling_is_imported_whatever_the_working_directory(source, tmp_path, 
     assert names(file) == ["model"]
 
 
+@pytest.mark.parametrize("kept", ["shop_of_project", "src/shop_of_project"])
+def test_a_file_imports_the_packages_of_its_project(source, tmp_path, monkeypatch, kept):
+    monkeypatch.chdir(tmp_path.parent)
+    source("", "pyproject.toml")
+    source("", f"{kept}/__init__.py")
+    source("WIDTH = 3\n", f"{kept}/sizes.py")
+    text = BUILD.replace("import torch\n", "import torch\nfrom shop_of_project.sizes import WIDTH\n", 1)
+    assert names(source(text, "examples/vision/model.py")) == ["model"]
+
+
 @pytest.mark.parametrize("name", ["json.py", "types.py", "torch.py", "exportlint.py", "2-layer net.py", "class.py"])
 def test_files_whose_names_are_taken_or_no_identifiers(source, name):
     import json
