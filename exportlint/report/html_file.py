@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import jinja2
 import markupsafe
 
+from exportlint.report.excerpts import Sources
 from exportlint.report.overview import MOST_CASES, environment_rows, overview
 from exportlint.report.score_card import percent
 from exportlint.text import clip, counted, listed, one_line
@@ -43,6 +44,7 @@ def render(readiness: Readiness) -> str:
         environment=environment_rows(view.environment),
         filters=_filters(view),
         numbers=numbers_of,
+        excerpt=Sources().excerpt,
         script=markupsafe.Markup(script),
         script_hash=_digest(script),
     )

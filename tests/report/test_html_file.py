@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import HealthCheck, given, settings
 from readiness_samples import passing, readinesses, sample, shared
 
+from exportlint.findings import CaseResult, CheckResult, Finding
 from exportlint.report.html_file import render, unbroken
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -88,6 +89,25 @@ def test_two_hundred_cases_are_small_enough_to_send():
         for case in sample().cases
     )
     assert len(render(dataclasses.replace(sample(), cases=cases)).encode()) < 1_500_000
+
+
+def test_findings_are_shown_in_their_source_with_the_line_marked(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text("def forward(x):\n    y = '<img>'\n    if x > 0:\n        return y\n")
+    found = Finding(
+        rule="EXP101", severity="error", message="m", file=str(path), line=3, end_line=3, source="if x > 0:"
+    )
+    case = CaseResult(
+        name="a", target="a.py", checks=(CheckResult(name="capture", outcome="failed", findings=(found,)),)
+    )
+    text = render(dataclasses.replace(sample(), cases=(case,)))
+    (shown,) = re.findall(r'<pre class="excerpt">(.*?)</pre>', text, re.DOTALL)
+    assert shown.split("\n") == [
+        "<i>1</i>def forward(x):",
+        "<i>2</i>    y = &#39;&lt;img&gt;&#39;",
+        "<mark><i>3</i>    if x &gt; 0:</mark>",
+        "<i>4</i>        return y",
+    ]
 
 
 def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():

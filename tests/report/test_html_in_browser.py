@@ -1,7 +1,6 @@
 """The page in a browser: what its script does, and that it can be used by everyone.
 
-Without a browser, or what drives it, the tests are skipped, unless ``EXPORTLINT_BROWSER`` is ``required``, as in CI: then
-they fail.
+Without a browser they are skipped; where ``EXPORTLINT_BROWSER`` is ``required``, as in CI, they fail.
 """
 
 from __future__ import annotations
