@@ -74,6 +74,17 @@ def _let_go_of_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@contextlib.contextmanager
+def _usage_in_a_line() -> Iterator[None]:
+    """Tell of wrong usage as of all else that is wrong, in one line and with status 2."""
+    try:
+        yield
+    except click.UsageError as error:
+        hint = f" ({error.ctx.command_path} --help tells what there is)" if error.ctx is not None else ""
+        click.echo(f"error: {' '.join(error.format_message().split()).removesuffix('.')}{hint}", err=True)
+        sys.exit(2)
+
+
 def _refuse_command(word: str, ctx: click.Context) -> NoReturn:
     import difflib  # only where a word is misspelt
 
@@ -118,7 +129,7 @@ class LazyGroup(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the options; what they print, such as a help, may be cut short."""
-        with _output():
+        with _output(), _usage_in_a_line():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -127,7 +138,7 @@ class LazyGroup(click.Group):
             if isinstance(stream, io.TextIOWrapper):  # names in source may not be in the terminal's character set
                 stream.reconfigure(errors="backslashreplace")
         try:
-            with _output():
+            with _output(), _usage_in_a_line():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise  # click's own ways to end
@@ -138,7 +149,7 @@ class LazyGroup(click.Group):
             if os.environ.get(TRACEBACK):
                 raise
             words = traceback.format_exception_only(type(error), error)[-1].strip()[:300]
-            click.echo(f"exportlint: internal error: {words} (set {TRACEBACK}=1 to see where)", err=True)
+            click.echo(f"error: exportlint itself failed: {words} (set {TRACEBACK}=1 to see where)", err=True)
             sys.exit(2)
 
 

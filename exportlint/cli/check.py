@@ -85,10 +85,10 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     _refuse_statistics_as(given)
     sought = _files(paths, settings, given)
     _refuse_to_write_over(sought, settings, given)
+    asked = fixing({**given, "show_files": show_files}, stdin=STDIN in paths)
     if show_files:
         _put("".join(f"{file}\n" for file in sought.files), given["output_file"])
         return _told(refused(sought), 0)
-    asked = fixing(given, stdin=STDIN in paths)
     _tell_what_is_not_looked_for(settings, sought.files)
     # that of an excluded file too where a caller takes what is printed for the file
     data = _standard_input() if STDIN in paths and (sought.files or asked is not None) else None

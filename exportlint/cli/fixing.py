@@ -61,7 +61,7 @@ def fixing(given: dict[str, Any], *, stdin: bool) -> Fixing | None:
         if given["unsafe_fixes"]:
             raise UserError("--unsafe-fixes goes with --fix, --fix-only or --diff")
         return None
-    for option in ("add_ignores", "update_baseline", "statistics"):
+    for option in ("add_ignores", "update_baseline", "show_files", "statistics"):
         if given[option] and not (option == "statistics" and given["fix"]):
             raise UserError(f"--{option.replace('_', '-')} does not go with --fix, --fix-only or --diff")
     reports = given["fix"] and not given["fix_only"] and not given["diff"]

@@ -108,6 +108,8 @@ def resolver(given: dict[str, Any]) -> Resolver:
         values[name] = tuple(each for group in values[name] for each in group) or None
     values["modes"] = tuple(dict.fromkeys(values["modes"])) or None
     file = values["config"]
+    if file is not None and values["isolated"]:
+        raise ConfigError(f"--config {file}: --isolated reads no configuration; leave one of them out")
     if file is not None and not file.is_file():
-        raise ConfigError(f"--config {file}: no such file")
+        raise ConfigError(f"--config {file}: {'is a folder' if file.is_dir() else 'no such file'}")
     return resolver_of(**values)

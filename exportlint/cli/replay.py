@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,9 @@ def replay(
     """
     for path in (file, *([inputs] if inputs is not None else [])):
         if not path.is_file():
-            raise Refused(f"{visible(str(path))}: no such file")
+            raise Refused(f"{visible(str(path))}: {'is a folder' if path.is_dir() else 'no such file'}")
+    if not zipfile.is_zipfile(file):  # seen before torch is loaded
+        raise Refused(f"{visible(str(file))} is no saved program; torch.export.save writes one")
     told = Told(str(file), verbose)
     arguments = {
         "file": str(file.resolve()),

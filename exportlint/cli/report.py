@@ -221,7 +221,7 @@ def tell_written(output: tuple[Path, ...], failures: dict[Path, OSError]) -> Non
 
     for path in output:
         if path in failures:
-            words = f"exportlint: {path} cannot be written: {failures[path].strerror or failures[path]}"
+            words = f"error: {path} cannot be written: {failures[path].strerror or failures[path]}"
             Console(stderr=True).print(words, markup=False, highlight=False)
         else:
             Console().print(f"wrote {path}", markup=False, highlight=False)

@@ -165,4 +165,4 @@ class Refused(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print it as all other errors are."""
-        click.echo(f"exportlint: {self.message}", err=True)
+        click.echo(f"error: {self.message}", err=True)

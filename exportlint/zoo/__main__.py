@@ -102,7 +102,7 @@ def _lines(listed: Path) -> dict[str, str]:
 
 
 def _stop(error: Exception) -> None:
-    click.echo(f"exportlint: {error}".splitlines()[0], err=True)
+    click.echo(f"error: {error}".splitlines()[0], err=True)
     sys.exit(2)
 
 

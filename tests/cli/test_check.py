@@ -251,15 +251,15 @@ def test_a_rule_that_is_off_since_it_is_not_stable_is_told(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--select", " , "), "Error: Invalid value for '--select': it names nothing\n"),
-        (("--tensor-type", "a b"), "error: tensor-types is wrong: 'a b' is no dotted name\n"),
-        (("--module-base", "*.Base"), "error: module-bases is wrong: '*.Base' is no dotted name\n"),
-        (("--entry-point", "*."), "error: entry-points is wrong: '*.' is no dotted name\n"),
-        (("--exclude", "[a"), "error: exclude is wrong: '[a' is no pattern of what to leave out\n"),
-        (("--torch-version", "two"), "error: torch-version is wrong: 'two' is no release of torch such as '2.13'\n"),
+        (("--select", " , "), "Error: Invalid value for '--select': it names nothing"),
+        (("--tensor-type", "a b"), "error: tensor-types is wrong: 'a b' is no dotted name"),
+        (("--module-base", "*.Base"), "error: module-bases is wrong: '*.Base' is no dotted name"),
+        (("--entry-point", "*."), "error: entry-points is wrong: '*.' is no dotted name"),
+        (("--exclude", "[a"), "error: exclude is wrong: '[a' is no pattern of what to leave out"),
+        (("--torch-version", "two"), "error: torch-version is wrong: 'two' is no release of torch such as '2.13'"),
     ],
 )
 def test_an_option_that_means_nothing_is_told(run, options: tuple[str, ...], words: str) -> None:
     result = run(CLEAN, *options)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(words)
+    assert result.stderr.endswith(f"{words}\n")

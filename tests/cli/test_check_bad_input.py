@@ -172,7 +172,7 @@ def test_a_fault_of_the_linter_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("exportlint.linting.linter.check_files", broken)
     result = CliRunner().invoke(main, ["check", "model.py"])
     assert result.exit_code == 2
-    assert result.stderr.startswith("exportlint: internal error: ValueError: nobody foresaw this (set ")
+    assert result.stderr.startswith("error: exportlint itself failed: ValueError: nobody foresaw this (set ")
 
 
 def _hears_interrupts() -> None:

@@ -237,6 +237,7 @@ def _changing(path: Path, real):
     [
         (["--unsafe-fixes"], "--unsafe-fixes goes with --fix, --fix-only or --diff"),
         (["--fix", "--add-ignores"], "--add-ignores does not go with --fix, --fix-only or --diff"),
+        (["--fix", "--show-files"], "--show-files does not go with --fix, --fix-only or --diff"),
         (["--diff", "--statistics"], "--statistics does not go with --fix, --fix-only or --diff"),
         (
             ["--fix", "--baseline", "b.json", "--update-baseline"],

@@ -22,7 +22,8 @@ from exportlint.cli import COMMANDS, main
 def test_a_misspelt_command_is_told_with_the_nearest(word: str, hint: str) -> None:
     result = CliRunner().invoke(main, [word])
     assert result.exit_code == 2
-    assert result.stderr.endswith(f"Error: No such command {word!r}.{hint}\n")
+    words = f"No such command {word!r}.{hint}".removesuffix(".")
+    assert result.stderr == f"error: {words} (main --help tells what there is)\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -34,4 +35,5 @@ def test_every_command_has_its_help(name: str) -> None:
 def test_an_option_of_no_command_is_an_error_of_its_own() -> None:
     result = CliRunner().invoke(main, ["--chekc"])
     assert result.exit_code == 2
-    assert "No such option" in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: No such option")

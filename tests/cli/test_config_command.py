@@ -35,6 +35,11 @@ def test_every_setting_with_its_place(tmp_path: Path, monkeypatch: pytest.Monkey
     ("arguments", "words"),
     [
         (["--config", "gone.toml"], "--config gone.toml: no such file"),
+        (["--config", "."], "--config .: is a folder"),
+        (
+            ["--config", "x.toml", "--isolated"],
+            "--config x.toml: --isolated reads no configuration; leave one of them out",
+        ),
         (["gone"], "gone: no such file or folder"),
         (["--select", "EXPO"], "'EXPO' is no rule, family of rules or beginning of a code; exportlint rules"),
         (["--torch-version", "new"], "torch-version is wrong: 'new' is no release of torch such as '2.13'"),

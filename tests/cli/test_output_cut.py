@@ -82,5 +82,5 @@ def test_a_broken_pipe_that_is_not_the_output_is_an_internal_error(monkeypatch):
 
     monkeypatch.setattr("exportlint.cli.rule.predicted", broken)
     result = CliRunner().invoke(main, ["rules"])
-    assert "internal error: BrokenPipeError" in result.stderr
+    assert "exportlint itself failed: BrokenPipeError" in result.stderr
     assert result.exit_code == 2

@@ -37,7 +37,7 @@ def test_an_empty_list_of_models_is_one_too():
 def assert_refused(result):
     assert result.exit_code == 2
     assert "an empty path names no" in result.stderr
-    assert result.stderr.count("Error: Invalid value for ") == 1
+    assert result.stderr.lower().count("error: invalid value for ") == 1
     assert result.stdout == ""
 
 

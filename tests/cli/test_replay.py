@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import pytest
 import torch
@@ -45,6 +46,8 @@ def folder(tmp_path_factory):
     }
     for name, value in inputs.items():
         torch.save(value, made / f"{name}.pt")
+    with zipfile.ZipFile(made / "other.pt2", "w") as archive:
+        archive.writestr("words.txt", "no program")
     (made / "broken.pt2").write_bytes(b"PK\x03\x04 not a program")
     (made / "pickled.pt").write_bytes(b"cposix\nsystem\n(S'touch harmed'\ntR.")
     (made / "operators.py").write_text("raise RuntimeError('cannot be had')\n")
@@ -105,7 +108,7 @@ def test_the_first_nan_is_named(told):
 @pytest.mark.parametrize(
     ("file", "inputs", "imports", "words"),
     [
-        ("broken.pt2", "", (), "broken.pt2 cannot be loaded as a program: "),
+        ("other.pt2", "", (), "other.pt2 cannot be loaded as a program: "),
         ("net.pt2", "names.pt", (), "the program takes 1 positional argument and mask by name"),
         ("net.pt2", "text.pt", (), "text.pt holds no inputs: TypeError: "),
         ("net.pt2", "pickled.pt", (), "pickled.pt holds no inputs: tensors, numbers and plain containers"),
@@ -124,7 +127,9 @@ def test_bad_input_is_refused_in_a_line(told, folder, file, inputs, imports, wor
     [
         (("missing.pt2",), "missing.pt2: no such file"),
         (("net.pt2", "--inputs", "missing.pt"), "missing.pt: no such file"),
-        (("broken.pt2",), "broken.pt2 cannot be loaded as a program: "),
+        ((".",), ".: is a folder"),
+        (("other.pt2",), "other.pt2 cannot be loaded as a program: "),
+        (("broken.pt2",), "broken.pt2 is no saved program; torch.export.save writes one"),
     ],
 )
 def test_what_is_refused_ends_with_status_2(folder, arguments, words):

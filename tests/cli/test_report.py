@@ -476,8 +476,8 @@ def test_outputs_that_cannot_be_written(good):
     )
     assert ran.status == 2
     assert [line.rpartition(":")[0] for line in ran.err.splitlines()] == [
-        "exportlint: /proc/r.json cannot be written",
-        "exportlint: r.html cannot be written",
+        "error: /proc/r.json cannot be written",
+        "error: r.html cannot be written",
     ]
     assert (good / "r.html").read_text() == "old"
     assert "good" in (good / "r.md").read_text()

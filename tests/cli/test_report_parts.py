@@ -72,7 +72,7 @@ def test_the_parts_put_together_are_the_whole(folder, whole):
     assert plain(json.loads((folder / "all.json").read_text())) == plain(whole)
     assert "| branch |" in (folder / "all.md").read_text()
     alone = exportlint("report", "merge", "part1.json", "-o", "alone.json", cwd=folder)
-    assert (alone.status, alone.err) == (2, "exportlint: part 2/2 is missing\n")
+    assert (alone.status, alone.err) == (2, "error: part 2/2 is missing\n")
     assert not (folder / "alone.json").exists()
 
 
@@ -119,7 +119,7 @@ def test_files_that_hold_no_run(folder, whole, content, words, command):
     }[command]
     ran = exportlint("report", *arguments, cwd=folder)
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith(f"exportlint: {file.name}: {words}")
+    assert ran.err.startswith(f"error: {file.name}: {words}")
     assert ran.err.count("\n") == 1
     assert not (folder / "never.json").exists()
 

@@ -91,14 +91,14 @@ def test_models_that_are_done_are_skipped(tmp_path, monkeypatch):
     [
         ([], "no model is named"),
         (["bert"], "'bert' is no model: write one of hf:NAME, timm:NAME, torchvision:NAME"),
-        (["--list", "missing.txt"], "exportlint: missing.txt: No such file or directory"),
-        (["--list", "folder"], "exportlint: folder: Is a directory"),
-        (["--list", "latin.txt"], "exportlint: latin.txt:2 is not UTF-8"),
-        (["--list", "bad.txt"], "exportlint: bad.txt:3: 'bert' is no model: write one of hf:NAME"),
-        (["--list", "none.txt"], "exportlint: none.txt:2: transformers has no model that matches 'zzz*'"),
-        (["hf:bert", "-o", "missing/z.jsonl"], "exportlint: missing/z.jsonl: there is no folder missing"),
-        (["hf:bert", "-o", "y.pdf"], "exportlint: y.pdf: the suffix must be one of .jsonl"),
-        (["hf:bert", "-o", "folder.jsonl"], "exportlint: folder.jsonl is a folder"),
+        (["--list", "missing.txt"], "error: missing.txt: No such file or directory"),
+        (["--list", "folder"], "error: folder: Is a directory"),
+        (["--list", "latin.txt"], "error: latin.txt:2 is not UTF-8"),
+        (["--list", "bad.txt"], "error: bad.txt:3: 'bert' is no model: write one of hf:NAME"),
+        (["--list", "none.txt"], "error: none.txt:2: transformers has no model that matches 'zzz*'"),
+        (["hf:bert", "-o", "missing/z.jsonl"], "error: missing/z.jsonl: there is no folder missing"),
+        (["hf:bert", "-o", "y.pdf"], "error: y.pdf: the suffix must be one of .jsonl"),
+        (["hf:bert", "-o", "folder.jsonl"], "error: folder.jsonl is a folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, words):
