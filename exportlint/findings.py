@@ -176,6 +176,39 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A number that a check measured, for plots.
+
+    Attributes:
+        of: What was measured. ``error``: in one call, the largest difference between program and eager model, as a part
+            of the largest value that eager returns (the check ``shapes``). ``time``: of one way to run the model, as a
+            part of eager's time (the check ``speed``).
+        value: The number; the middle one where several were measured.
+        low: The lower quartile of several.
+        high: The upper quartile of several.
+        label: What it was measured on, such as the way or the call; may be empty.
+        size: Of an error: how many elements the tensors of the call have.
+    """
+
+    of: Literal["error", "time"]
+    value: float
+    low: float
+    high: float
+    label: str = ""
+    size: int = 0
+
+    @classmethod
+    def rounded(
+        cls, of: Literal["error", "time"], value: float, low: float | None = None, high: float | None = None,
+        *, label: str = "", size: int = 0,
+    ) -> Measurement:  # fmt: skip
+        """A measurement in four digits; `value` alone where there is no spread."""
+        numbers = (value, value if low is None else low, value if high is None else high)
+        middle, lower, upper = (float(f"{number:.4g}") for number in numbers)
+        return cls(of=of, value=middle, low=lower, high=upper, label=label, size=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """What one check found out about one model case.
 
@@ -192,6 +225,7 @@ class CheckResult:
         runs: Whether the model runs, as far as the check knows; where it does not, no further check can say anything.
         numbers: Whether it had numbers to compare; a model without weights has none.
         inferred: How the inputs were inferred, where nobody wrote them down; told with the first check of a case.
+        measured: What it measured.
     """
 
     name: str
@@ -206,6 +240,7 @@ class CheckResult:
     runs: bool = True
     numbers: bool = True
     inferred: str | None = None
+    measured: tuple[Measurement, ...] = ()
 
     @property
     def red(self) -> bool:

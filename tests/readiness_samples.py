@@ -13,6 +13,7 @@ from exportlint.findings import (
     CheckResult,
     Environment,
     Finding,
+    Measurement,
     Readiness,
     TargetError,
 )
@@ -69,6 +70,16 @@ findings = st.builds(
     evidence=words,
     verdict=st.sampled_from([None, "confirmed", "refuted", "missed", "not_exercised"]),
 )
+numbers = seconds | st.floats()
+measurements = st.builds(
+    Measurement,
+    of=st.sampled_from(["error", "time"]),
+    value=numbers,
+    low=numbers,
+    high=numbers,
+    label=texts,
+    size=st.integers(min_value=-1, max_value=2**70),
+)
 checks = st.builds(
     CheckResult,
     name=st.sampled_from(["capture", "shapes", "lint"]) | texts,
@@ -78,6 +89,7 @@ checks = st.builds(
     findings=few(findings),
     notes=few(texts),
     expected=words,
+    measured=few(measurements),
 )
 environments = st.builds(
     Environment,
@@ -184,4 +196,28 @@ def shared() -> Readiness:
         CheckResult(name="lint", outcome="failed", findings=(seen,)),
     )
     cases = tuple(CaseResult(name=name, target=f"models/cases.py:{name}", checks=checks) for name in "ab")
+    return Readiness(environment=ENVIRONMENT, cases=cases)
+
+
+def measured() -> Readiness:
+    """Errors over sizes of one case, and times of another, of which one is also equal in all sizes."""
+    errors = [(8, 0.0), (64, 2e-7), (512, 3e-5), (4096, 1e-6)]
+    worst = tuple(
+        Measurement(of="error", value=e, low=e, high=e, size=n, label="x of shape [512]" if e == 3e-5 else "")
+        for n, e in errors
+    )
+    equal = tuple(Measurement(of="error", value=0.0, low=0.0, high=0.0, size=n) for n in (8, 64))
+    times = (
+        Measurement(of="time", value=1.25, low=1.1, high=1.5, label="exported"),
+        Measurement(of="time", value=0.5, low=0.45, high=0.6, label="AOTInductor"),
+    )
+    shapes = CheckResult(name="shapes", outcome="failed", findings=(BRANCH,), measured=worst)
+    fast = (
+        CheckResult(name="shapes", outcome="passed", measured=equal),
+        CheckResult(name="speed", outcome="passed", measured=times),
+    )
+    cases = (
+        CaseResult(name="wrong", target="plots.py:wrong", checks=(shapes,)),
+        CaseResult(name="fast", target="plots.py:fast", checks=fast),
+    )
     return Readiness(environment=ENVIRONMENT, cases=cases)

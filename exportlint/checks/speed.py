@@ -20,7 +20,7 @@ import torch
 from exportlint import blame
 from exportlint.checks import aoti, inductor, uncaptured, variants
 from exportlint.checks.context import Context, ModelError, call
-from exportlint.findings import CheckResult
+from exportlint.findings import CheckResult, Measurement
 from exportlint.text import counted, size
 
 if TYPE_CHECKING:
@@ -121,24 +121,38 @@ def run(ctx: Context) -> CheckResult:
     threads = f"torch computes with {counted(torch.get_num_threads(), 'thread')}"
     notes = [f"{threads}; what the cache of TorchInductor holds from before is not compiled anew", *_told(own, "")]
     other = _in_other_dtype(ctx.case)
+    measured = _measurements(own, "")
     if other is not None:
-        notes += _of_other_dtype(Context(other, ctx.settings, ctx.announce), own[EAGER])
+        told, more = _of_other_dtype(Context(other, ctx.settings, ctx.announce), own[EAGER])
+        notes, measured = [*notes, *told], [*measured, *more]
     others = [way for way in own.values() if way.times and way.name != EAGER]
     if not others:
         return CheckResult(name=NAME, outcome="not_checked", reason="no other way could be made", notes=tuple(notes))
     ratios = ", ".join(f"{way.name} {way.beside(own[EAGER]).middle:.2f}" for way in others)
-    return CheckResult(name=NAME, outcome="passed", reason=f"of eager's time: {ratios}", notes=tuple(notes))
+    reason = f"of eager's time: {ratios}"
+    return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(notes), measured=tuple(measured))
 
 
-def _of_other_dtype(ctx: Context, own: Way) -> list[str]:
-    """The notes on the case in a smaller dtype, beside eager in its own."""
+def _measurements(ways: dict[str, Way], prefix: str) -> list[Measurement]:
+    """The times of the ways that were measured, beside eager's in the same dtype."""
+    spreads = {w.name: w.beside(ways[EAGER]) for w in ways.values() if w.times and w.name != EAGER}
+    return [
+        Measurement.rounded("time", spread.middle, spread.low, spread.high, label=prefix + name)
+        for name, spread in spreads.items()
+    ]
+
+
+def _of_other_dtype(ctx: Context, own: Way) -> tuple[list[str], list[Measurement]]:
+    """The notes on the case in a smaller dtype, beside eager in its own, and what was measured."""
     try:
         ctx.expected()
     except ModelError as error:
-        return [f"{OTHER_DTYPE}: the model does not run in it: {blame.words(error.__cause__ or error)}"]
+        return [f"{OTHER_DTYPE}: the model does not run in it: {blame.words(error.__cause__ or error)}"], []
     found = _measured(ctx)
     ratio = statistics.median(found[EAGER].times) / statistics.median(own.times)
-    return [*_told(found, f"{OTHER_DTYPE}, "), f"{OTHER_DTYPE}, eager: {ratio:.2f} of eager's time in its own dtype"]
+    prefix = f"{OTHER_DTYPE}, "
+    told = [*_told(found, prefix), f"{prefix}eager: {ratio:.2f} of eager's time in its own dtype"]
+    return told, _measurements(found, prefix)
 
 
 def _in_other_dtype(case: ModelCase) -> ModelCase | None:

@@ -18,8 +18,9 @@ import markupsafe
 
 from exportlint.report.excerpts import Sources
 from exportlint.report.overview import MOST_CASES, environment_rows, overview
+from exportlint.report.plots import plots
 from exportlint.report.score_card import percent
-from exportlint.text import clip, counted, listed, one_line
+from exportlint.text import clip, counted, listed, map_strings, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +46,7 @@ def render(readiness: Readiness) -> str:
         filters=_filters(view),
         numbers=numbers_of,
         excerpt=Sources().excerpt,
+        plots=plots(map_strings(readiness, visible).cases),
         script=markupsafe.Markup(script),
         script_hash=_digest(script),
     )
@@ -69,12 +71,17 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) s\b", "\N{NO-BREAK SPACE}s", text)
 
 
+def _capital(text: str) -> str:
+    """The text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken, percent=percent)
+    environment.filters.update(clip=clip, one_line=one_line, unbroken=unbroken, percent=percent, capital=_capital)
     environment.globals.update(counted=counted, listed=listed, MOST_CASES=MOST_CASES)
     return environment.from_string(_resource("readiness.html.j2"))
 

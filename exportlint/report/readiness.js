@@ -39,8 +39,11 @@
       if (!row.hidden) visible.add(row.dataset.case);
     }
     for (const entry of entries) entry.hidden = !words(entry, "cases").some((name) => visible.has(name));
+    // Of many cases at once, plots say nothing.
     for (const section of document.querySelectorAll("[data-section]"))
-      section.hidden = ![...section.querySelectorAll("[data-cases]")].some((entry) => !entry.hidden);
+      section.hidden =
+        visible.size > Number(section.dataset.most || Infinity) ||
+        ![...section.querySelectorAll("[data-cases]")].some((entry) => !entry.hidden);
     count.textContent = `${visible.size} of ${rows.length} cases`;
     chosen.hidden = !picked;
   };

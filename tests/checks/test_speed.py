@@ -150,6 +150,8 @@ def test_all_ways(tmp_path):
     for start in ("", "bfloat16, "):
         for name in speed.WAYS:
             assert "first result after" in note(result, f"{start}{name}: ")
+    labels = [measurement.label for measurement in result.measured]
+    assert labels == [f"{start}{name}" for start in ("", "bfloat16, ") for name in speed.WAYS if name != speed.EAGER]
 
 
 def test_the_option_adds_the_check(report, tmp_path):
@@ -162,3 +164,5 @@ def test_the_option_adds_the_check(report, tmp_path):
     found = ran.check("model", "speed")
     assert (ran.status, found["outcome"]) == (0, "passed")
     assert "AOTInductor: not measured: there is no C++ compiler, which TorchInductor needs" in found["notes"]
+    assert [measured["label"] for measured in found["measured"]] == ["exported", "bfloat16, exported"]
+    assert all(0 < m["low"] <= m["value"] <= m["high"] for m in found["measured"])

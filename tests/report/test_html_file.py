@@ -7,9 +7,9 @@ import re
 from html.parser import HTMLParser
 
 from hypothesis import HealthCheck, given, settings
-from readiness_samples import passing, readinesses, sample, shared
+from readiness_samples import measured, passing, readinesses, sample, shared
 
-from exportlint.findings import CaseResult, CheckResult, Finding
+from exportlint.findings import CaseResult, CheckResult, Finding, Measurement
 from exportlint.report.html_file import render, unbroken
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -40,7 +40,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-SAMPLE_TAGS = set(Page(render(sample())).tags) | set(Page(render(shared())).tags) | {("td", ("class",))}
+SAMPLE_TAGS = {tag for run in (sample(), shared(), measured()) for tag in Page(render(run)).tags} | {("td", ("class",))}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -108,6 +108,42 @@ def test_findings_are_shown_in_their_source_with_the_line_marked(tmp_path):
         "<mark><i>3</i>    if x &gt; 0:</mark>",
         "<i>4</i>        return y",
     ]
+
+
+def test_what_was_measured_is_drawn_and_said():
+    text = render(measured())
+    drawings = re.findall(r'<svg viewBox="0 0 320 \d+" role="img" aria-label="(.*?)">', text)
+    assert drawings == [
+        "error of the program over the size of the call",
+        "time of each way to run the model, beside eager's",
+    ]
+    words = Page(text).text
+    assert (
+        "calls of 4 sizes, with up to 4096 elements: the largest error is 3e-05 of the largest value" in words.lower()
+    )
+    assert "program and eager model are equal in each." in words
+    assert "exported 1.25 (1.10 to 1.50); AOTInductor 0.50 (0.45 to 0.60)." in words
+
+
+def test_two_hundred_cases_with_a_finding_and_plots_each_are_small_enough_too(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text("".join(f"hidden = self.attention(hidden, mask=mask, position={n})\n" for n in range(1, 1201)))
+    errors = tuple(Measurement(of="error", value=e, low=e, high=e, size=2**e) for e in range(1, 41))
+    times = tuple(
+        Measurement(of="time", value=1.5, low=1.25, high=2.5, label="exported and compiled") for _ in range(6)
+    )
+    cases = []
+    for n in range(1, 201):
+        source = f"hidden = self.attention(hidden, mask=mask, position={6 * n})"
+        found = Finding(
+            rule="EXP101", severity="error", message="a message of some length, as findings have it", file=str(path),
+            line=6 * n, end_line=6 * n, source=source,
+        )  # fmt: skip
+        check = CheckResult(name="shapes", outcome="failed", findings=(found,), measured=errors + times)
+        cases.append(CaseResult(name=f"case{n}", target=f"cases.py:case{n}", checks=(check,)))
+    text = render(dataclasses.replace(sample(), cases=tuple(cases)))
+    assert (text.count('<pre class="excerpt">'), text.count("<svg ")) == (200, 400)
+    assert len(text.encode()) < 1_500_000
 
 
 def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():

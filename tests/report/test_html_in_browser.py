@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from readiness_samples import passing, sample, shared
+from readiness_samples import measured, passing, sample, shared
 
 from exportlint.report import write
 
@@ -40,7 +40,7 @@ def browser() -> Iterator[api.Browser]:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "r.html"
-    cases = (*sample().cases, *shared().cases, *passing().cases)
+    cases = (*sample().cases, *shared().cases, *passing().cases, *measured().cases)
     write(dataclasses.replace(sample(), cases=cases), path)
     return path
 
@@ -62,19 +62,21 @@ def names(page) -> list[str]:
     return [row.inner_text() for row in page.locator("#cases tbody tr:visible th a").all()]
 
 
-ALL = ["unlucky", "decoder", "a", "b", "known", "encoder", "model"]
+ALL = ["unlucky", "decoder", "a", "b", "wrong", "known", "encoder", "model", "fast"]
 
 
 def test_search_and_choices_leave_what_fits(page):
     assert names(page) == ALL
     page.fill("#search", "COD")
     assert names(page) == ["decoder", "encoder"]
-    assert page.inner_text("#count") == "2 of 7 cases"
+    assert page.inner_text("#count") == "2 of 9 cases"
     page.select_option("#outcome", "failed")
     assert names(page) == ["decoder"]
     page.fill("#search", "")
-    assert names(page) == ["decoder", "a", "b"]
+    assert names(page) == ["decoder", "a", "b", "wrong"]
     page.select_option("#rule", "EXP101")
+    assert names(page) == ["decoder", "wrong"]
+    page.select_option("#origin", "models/cases.py")
     assert names(page) == ["decoder"]
     assert page.locator("article:visible").count() == 2  # what is known of another case is not shown
     page.select_option("#rule", "")
@@ -93,6 +95,25 @@ def test_a_case_and_a_line_show_what_concerns_them_and_back_goes_back(page):
     assert names(page) == ["decoder", "a", "b"]
     page.click("text=show all cases")
     assert names(page) == ALL
+
+
+def test_plots_are_those_of_the_case(page):
+    assert page.locator("svg:visible").count() == 2
+    page.click("text=fast")
+    assert page.locator("svg:visible").count() == 1
+    assert "exported 1.25" in page.inner_text(".measured:visible")
+
+
+def test_plots_of_many_cases_at_once_are_not_shown(browser, tmp_path):
+    cases = tuple(dataclasses.replace(case, name=f"{case.name}{i}") for i in range(10) for case in measured().cases)
+    path = tmp_path / "many.html"
+    write(dataclasses.replace(measured(), cases=cases), path)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.locator("svg:visible").count() == 0
+    page.fill("#search", "wrong3")
+    assert page.locator("svg:visible").count() == 1
+    page.close()
 
 
 def test_columns_are_sorted_both_ways(page):

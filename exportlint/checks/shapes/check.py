@@ -225,16 +225,17 @@ def _grown_together(subject: Subject, term: Term) -> Iterator[Shapes]:
 
 def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], search: Search) -> CheckResult:
     kept = narrowing.joined(findings)
-    notes = _notes(subject, search)
+    notes, measured = _notes(subject, search), subject.errors.measurements
     if any(finding.counts for finding in kept):
         reason = next(finding.message for finding in kept if finding.counts)
-        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=kept, notes=notes)
+        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=kept, notes=notes, measured=measured)
     why_not = _why_not(subject)
     if why_not is not None:
         if subject.ran:
             notes = (*notes, f"{subject.ran} calls with other values gave the same results")
         return CheckResult(name=NAME, outcome="not_checked", reason=why_not, findings=kept, notes=notes)
-    return CheckResult(name=NAME, outcome="passed", reason=f"{subject.ran} calls", findings=kept, notes=notes)
+    calls = f"{subject.ran} calls"
+    return CheckResult(name=NAME, outcome="passed", reason=calls, findings=kept, notes=notes, measured=measured)
 
 
 def _why_not(subject: Subject) -> str | None:

@@ -15,6 +15,7 @@ from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import call, fresh, mutates, result_of
 from exportlint.checks.isolation import child
 from exportlint.checks.shapes.branches import Branches
+from exportlint.checks.shapes.errors import Errors
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import values_part
 from exportlint.parity.compare import compare
@@ -209,6 +210,7 @@ class Subject:
     undefined: str = ""
     journal: Journal = field(default_factory=Journal)
     branches: Branches = field(default_factory=Branches)
+    errors: Errors = field(default_factory=Errors)
 
     def __post_init__(self) -> None:
         self.model = self.ctx.build()
@@ -332,6 +334,7 @@ class Subject:
     def _wrong(self, trial: Trial, expected: Any, actual: Any) -> FaultError | None:
         difference = self.differ(expected, actual, trial.inputs)
         if difference is None:
+            self._note_error(trial, expected, actual)
             return None
         if _has_nan(expected) and self.differ(expected, _with_nan_of(expected, actual), trial.inputs) is None:
             self.undefined = self.undefined or trial.words
@@ -339,7 +342,12 @@ class Subject:
         again = call(self.ctx.build(), fresh(trial.inputs))
         if self.differ(again, actual, trial.inputs) is None or compare(expected, again, rtol=0.0, atol=0.0) is not None:
             return None  # the eager model keeps state from call to call, or never returns the same
+        self._note_error(trial, expected, actual)
         return self._difference(difference, trial)
+
+    def _note_error(self, trial: Trial, expected: Any, actual: Any) -> None:
+        if trial.inside and self.ctx.case.canonical is None:  # else an order is free, and no error
+            self.errors.note(trial, expected, actual)
 
     def _failure(self, error: Exception, trial: Trial, expected: Any) -> FaultError | None:
         """The program refuses a call, or fails in it."""
