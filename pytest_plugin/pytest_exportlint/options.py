@@ -23,6 +23,7 @@ from exportlint.findings import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from exportlint.checks.other_python import OtherPython
     from exportlint.config import Table
     from pytest_exportlint.expectations import Expectation
 
@@ -32,10 +33,10 @@ LEAST_SECONDS = 1.0
 CACHE = ".exportlint_cache"
 KEYS = (
     "checks", "devices", "examples", "timeout", "memory", "isolation", "tolerance", "cache-dir", "observe-limit",
-    "expected-failures", "variants", "profile",
+    "expected-failures", "variants", "profile", "reload-python",
 )  # fmt: skip
 
-FIELDS = {"profile": "profiles"}  # of `Settings`, where it is called otherwise
+FIELDS = {"profile": "profiles", "reload-python": "pythons"}  # of `Settings`, where it is called otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class Settings:
         expected: Failures that are expected.
         variants: Variants in which each case is checked, beside its own.
         profiles: Runtimes whose limits count in the check ``opset``.
+        pythons: Interpreters of other environments in which the check ``reload`` loads the program, too.
     """
 
     checks: tuple[str, ...] = DEFAULT_CHECKS
@@ -77,6 +79,7 @@ class Settings:
     expected: tuple[Expectation, ...] = ()
     variants: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
+    pythons: tuple[OtherPython, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -141,6 +144,10 @@ def add(parser: pytest.Parser) -> None:
         "path.py. May be repeated and hold wildcards. Without paths of tests, no test is run.",
     )  # fmt: skip
     group.addoption(
+        "--export-reload-python", dest="exportlint_pythons", metavar="PATH", action="append",
+        help="An interpreter of another environment in which the check reload loads the program, too. May be repeated.",
+    )  # fmt: skip
+    group.addoption(
         "--export-observe", dest="exportlint_observe", metavar="CLASS,...", nargs="?", const="",
         help="Check the models that the tests call, with the inputs that they give; of these classes, or of all.",
     )  # fmt: skip
@@ -165,7 +172,7 @@ def read(config: pytest.Config) -> Settings:
     from exportlint import config as configuration
 
     try:
-        values = _of_configuration(configuration.read(config.rootpath).table("pytest"))
+        values = _of_configuration(configuration.read(config.rootpath).table("pytest"), config.rootpath)
     except configuration.ConfigError as error:
         raise pytest.UsageError(f"exportlint: {error}") from None
     readers = {
@@ -179,6 +186,12 @@ def read(config: pytest.Config) -> Settings:
                 values[FIELDS.get(name, name)] = reader(text)
             except ValueError as error:
                 raise pytest.UsageError(f"--export-{name}: {error}") from None
+    pythons = config.getoption("exportlint_pythons")
+    if pythons is not None:
+        try:
+            values["pythons"] = _identified(Path(config.invocation_params.dir, path) for path in pythons)
+        except ValueError as error:
+            raise pytest.UsageError(f"--export-reload-python: {error}") from None
     observed = config.getoption("exportlint_observe")
     folder = values.pop("cache-dir", None)
     return Settings(
@@ -191,7 +204,7 @@ def read(config: pytest.Config) -> Settings:
     )
 
 
-def _of_configuration(table: Table) -> dict[str, Any]:
+def _of_configuration(table: Table, root: Path) -> dict[str, Any]:
     """What the table ``[tool.exportlint.pytest]`` sets, by the names of `Settings`; and ``cache-dir``."""
     table.only(KEYS)
     numbers = {
@@ -206,6 +219,7 @@ def _of_configuration(table: Table) -> dict[str, Any]:
             values[key.replace("observe-limit", "observe_limit")] = _converted(table, key, reader, str(given))
     selectors = {
         "checks": select_checks, "devices": _select_devices, "variants": _select_variants, "profile": _select_profiles,
+        "reload-python": lambda paths: _identified(root / path for path in paths),
     }  # fmt: skip
     for key, select_names in selectors.items():
         names = table.strings(key)
@@ -278,6 +292,12 @@ def _select_profiles(names: Iterable[str]) -> tuple[str, ...]:
 
 def _profiles(value: str) -> tuple[str, ...]:
     return _select_profiles(_names(value))
+
+
+def _identified(paths: Iterable[Path]) -> tuple[OtherPython, ...]:
+    from exportlint.checks import other_python
+
+    return tuple(other_python.identify(str(path)) for path in paths)
 
 
 def _examples(value: str) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from exportlint.checks.case import ModelCase
-    from exportlint.checks.runner import Isolation, NamedCase, Runner
+    from exportlint.checks.runner import Isolation, NamedCase, Options, Runner
 
 RUNNER = pytest.StashKey["Runner"]()
 OBSERVED = pytest.StashKey[list[CaseResult]]()  # of a test: the cases that it checked
@@ -51,22 +51,27 @@ def require() -> None:
 
 
 def _make(settings: options.Settings) -> Runner:
-    from exportlint.checks.runner import Options, Runner
+    from exportlint.checks.runner import Runner
     from exportlint.checks.verdicts import Verdicts
 
-    return Runner(
-        Options(
-            checks=settings.checks,
-            examples=settings.examples,
-            devices=settings.devices,
-            timeout=settings.timeout,
-            isolation=cast("Isolation", settings.isolation),
-            tolerance=settings.tolerance,
-            memory=settings.memory,
-            variants=settings.variants,
-            profiles=settings.profiles,
-        ),
-        None if settings.cache is None else Verdicts(settings.cache),
+    return Runner(runner_options(settings), None if settings.cache is None else Verdicts(settings.cache))
+
+
+def runner_options(settings: options.Settings) -> Options:
+    """What the runner of the checks is asked for."""
+    from exportlint.checks.runner import Options
+
+    return Options(
+        checks=settings.checks,
+        examples=settings.examples,
+        devices=settings.devices,
+        timeout=settings.timeout,
+        isolation=cast("Isolation", settings.isolation),
+        tolerance=settings.tolerance,
+        memory=settings.memory,
+        variants=settings.variants,
+        profiles=settings.profiles,
+        others=settings.pythons,
     )
 
 

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 import torch  # noqa: F401  pytester forgets what a test imports, and torch cannot be imported twice
-from pytest_exportlint import options
+from pytest_exportlint import options, session
 
 from exportlint import findings
+from exportlint.checks.other_python import OtherPython
 from exportlint.checks.runner import Isolation, Options
 
 pytest_plugins = ["pytester"]
@@ -58,6 +59,27 @@ def test_devices_have_a_name_in_the_singular(pytester):
         read(pytester, "--export-device=tpu")
 
 
+@pytest.mark.parametrize("kept", ["option", "configuration"])
+def test_interpreters_of_other_environments(pytester, kept):
+    interpreter = pytester.path / "other" / "python"
+    interpreter.parent.mkdir()
+    interpreter.write_text("#!/bin/sh\necho 'torch 1.0, Python 3.1'\n")
+    interpreter.chmod(0o755)
+    if kept == "option":
+        settings = read(pytester, "--export-reload-python=other/python")
+    else:
+        pytester.makepyprojecttoml('[tool.exportlint.pytest]\nreload-python = ["other/python"]\n')
+        settings = read(pytester)
+    assert settings.pythons == (OtherPython(str(interpreter), "torch 1.0, Python 3.1"),)
+    assert session.runner_options(settings).others == settings.pythons
+
+
+def test_what_is_no_interpreter_in_the_configuration_is_a_usage_error(pytester):
+    pytester.makepyprojecttoml('[tool.exportlint.pytest]\nreload-python = ["gone"]\n')
+    with pytest.raises(pytest.UsageError, match=r"pyproject.toml.*reload-python in .* is wrong: .*gone is no program"):
+        read(pytester)
+
+
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
@@ -77,6 +99,7 @@ def test_devices_have_a_name_in_the_singular(pytester):
         ("--export-timeout=soon", "--export-timeout: 'soon' is no number of seconds of at least 1"),
         ("--export-profile=tf", "--export-profile: 'tf' is no profile; known: executorch, onnx, aoti"),
         ("--export-variants=half", "--export-variants: 'half' is no variant; known: bfloat16, float16, autocast"),
+        ("--export-reload-python=/gone", "--export-reload-python: /gone is no program that can be run"),
         ("--export-isolation=thread", "--export-isolation: 'thread' is none of auto, server, fork, none"),
     ],
 )
