@@ -55,6 +55,7 @@ bench: $(VENV)/.installed-test  ## measure the check device: what it finds, what
 zoo: $(VENV_ZOO)/.installed  ## check some 400 models of transformers, timm and torchvision (hours; goes on where it stopped)
 	$(VENV_ZOO)/bin/python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output zoo.jsonl
 	$(VENV_ZOO)/bin/python benchmarks/zoo.py zoo.jsonl --output benchmarks/results/zoo.md
+	$(VENV_ZOO)/bin/python benchmarks/zoo_readiness.py zoo.jsonl --folder docs/zoo
 
 clean:  ## remove environments, caches and reports
 	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ZOO) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

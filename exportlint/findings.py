@@ -279,6 +279,7 @@ class Environment:
     Attributes:
         isolation: Where checks were to run, and what else there is to say of how they ran.
         shard: Which part of all cases the run is about, as ``2/3``; empty for all of them.
+        packages: Other packages that models come from, each with its version, as ``timm 1.0.31``.
     """
 
     exportlint: str
@@ -291,6 +292,7 @@ class Environment:
     checks: tuple[str, ...] = ()
     examples: int = 0
     shard: str = ""
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``52 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def size(number: int) -> str:
     """Bytes in the unit that keeps them readable."""
     value, unit = float(number), 0

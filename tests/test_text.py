@@ -6,7 +6,7 @@ import pytest
 from readiness_samples import sample
 
 from exportlint.findings import CheckResult
-from exportlint.text import clip, encodable, listed, map_strings, one_line, short_path, visible
+from exportlint.text import clip, duration, encodable, listed, map_strings, one_line, short_path, visible
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,22 @@ def test_listed():
     assert listed(("a", "b"), 2) == "a, b"
     assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
     assert listed((), 2) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (3599.6, "1 h 0 min"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_duration(seconds, words):
+    assert duration(seconds) == words
 
 
 def test_map_strings_reaches_all_and_mends_times():

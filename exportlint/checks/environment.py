@@ -13,6 +13,8 @@ from exportlint.findings import Environment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+PACKAGES = ("transformers", "timm", "torchvision")  # that models of the zoo come from
+
 
 def environment(
     *,
@@ -33,14 +35,10 @@ def environment(
         notes: What else there is to say of how they ran.
         shard: Which part of all cases it is about, as ``2/3``.
     """
-    try:
-        torch = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch = None
     return Environment(
         exportlint=__version__,
         python=platform.python_version(),
-        torch=torch,
+        torch=_version("torch"),
         platform=platform.platform(),
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         isolation="; ".join([isolation, *notes]),
@@ -48,4 +46,12 @@ def environment(
         checks=tuple(checks),
         examples=examples,
         shard=shard,
+        packages=tuple(f"{name} {version}" for name in PACKAGES if (version := _version(name)) is not None),
     )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -32,6 +34,8 @@ FORMATS: Mapping[str, Callable[[Readiness], str]] = MappingProxyType(
     }
 )
 
+MOST_BYTES = 2**30  # of a compressed file
+
 
 def write(readiness: Readiness, path: Path) -> None:
     """Write a run to a file, in the format that its suffix names.
@@ -54,16 +58,32 @@ def write(readiness: Readiness, path: Path) -> None:
 
 
 def read(path: Path) -> Readiness:
-    """Read a run from a JSON file that `write` made.
+    """Read a run from a JSON file that `write` made; it may be compressed by gzip (``.json.gz``).
 
     Raises:
         ValueError: When the file holds no run of this schema version; the message has one line.
         OSError: When the file cannot be read.
     """
     try:
-        return json_file.parse(path.read_bytes())
-    except ValueError as error:
+        return json_file.parse(_unpacked(path))
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _unpacked(path: Path) -> bytes:
+    """What a file holds.
+
+    Raises:
+        OSError: When it cannot be read, or is not compressed as its suffix says.
+        ValueError: When it is too large.
+    """
+    if path.suffix.lower() != ".gz":
+        return path.read_bytes()
+    with gzip.open(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"holds more than {MOST_BYTES // 2**20} MiB")
+    return data
 
 
 def _writer(path: Path) -> Callable[[Readiness], str]:

@@ -190,6 +190,7 @@ def _surroundings(old: Readiness, new: Readiness) -> Iterator[str]:
     for label, was, now in (
         ("torch", before.torch, after.torch),
         ("exportlint", before.exportlint, after.exportlint),
+        ("packages", ", ".join(before.packages), ", ".join(after.packages)),
         ("Python", before.python, after.python),
         ("platform", before.platform, after.platform),
         ("devices", ", ".join(before.devices), ", ".join(after.devices)),

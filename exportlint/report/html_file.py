@@ -42,7 +42,7 @@ def render(readiness: Readiness) -> str:
     script = _resource("readiness.js")
     return _template().render(
         view=view,
-        environment=environment_rows(view.environment),
+        environment=environment_rows(view),
         filters=_filters(view),
         numbers=numbers_of,
         excerpt=Sources().excerpt,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.report.overview import MOST_CASES, environment_rows, overview
 from exportlint.report.score_card import percent
-from exportlint.text import clip, counted, listed, map_strings, one_line, visible
+from exportlint.text import clip, counted, duration, listed, map_strings, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,17 +94,19 @@ def _lines(view: Overview) -> Iterator[str]:
             yield from _advice(advice)
     yield from _scores(view)
     yield from ("## Environment", "", "| | |", "|---|---|")
-    yield from (f"| {escape(label)} | {escape(value)} |" for label, value in environment_rows(view.environment))
+    yield from (f"| {escape(label)} | {escape(value)} |" for label, value in environment_rows(view))
 
 
 def _table(view: Overview) -> Iterator[str]:
     if not view.rows:
         return
-    titles = ["case", "target", *view.checks]
+    named = any(row.target != row.name for row in view.rows)  # else targets tell nothing
+    titles = ["case", *["target"] * named, *view.checks, "time"]
     yield f"| {' | '.join(map(escape, titles))} |"
-    yield "|" + "---|" * len(titles)
+    yield "|" + "---|" * (len(titles) - 1) + "---:|"
     for row in view.rows:
-        cells = [escape(row.name), escape(row.target), *(_cell(cell) for cell in row.cells)]
+        names = [escape(row.name), *[escape(row.target)] * named]
+        cells = [*names, *(_cell(cell) for cell in row.cells), duration(row.seconds) if row.seconds > 0 else ""]
         yield f"| {' | '.join(cells)} |"
     yield ""
 

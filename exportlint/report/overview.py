@@ -11,7 +11,7 @@ from exportlint.joining import same_place
 from exportlint.report.causes import causes
 from exportlint.report.score_card import score_card
 from exportlint.rules import catalogue
-from exportlint.text import clip, counted, map_strings, one_line, short_path, visible
+from exportlint.text import clip, counted, duration, map_strings, one_line, short_path, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,6 +84,11 @@ class Row:
     name: str
     target: str
     cells: tuple[Cell, ...]
+
+    @property
+    def seconds(self) -> float:
+        """What its checks took, one after the other."""
+        return sum(cell.seconds for cell in self.cells)
 
     @property
     def origin(self) -> str:
@@ -199,11 +204,13 @@ def overview(readiness: Readiness) -> Overview:
     )
 
 
-def environment_rows(environment: Environment) -> list[tuple[str, str]]:
-    """The environment as pairs of a label and a value."""
+def environment_rows(view: Overview) -> list[tuple[str, str]]:
+    """The environment of a run, and what it took, as pairs of a label and a value."""
+    environment, seconds = view.environment, sum(row.seconds for row in view.rows)
     rows = [
         ("exportlint", environment.exportlint),
         ("torch", environment.torch or "not installed"),
+        ("packages", ", ".join(environment.packages)),
         ("Python", environment.python),
         ("platform", environment.platform),
         ("date", environment.date),
@@ -212,6 +219,7 @@ def environment_rows(environment: Environment) -> list[tuple[str, str]]:
         ("checks", ", ".join(environment.checks)),
         ("examples for each shape check", str(environment.examples) if environment.examples else ""),
         ("part of all cases", environment.shard),
+        ("time of all checks", duration(seconds) if seconds > 0 else ""),
     ]
     return [(label, one_line(value, 500)) for label, value in rows if value.strip()]
 

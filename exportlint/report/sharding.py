@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # What parts of one run have in common; machines may differ in their platform.
-SAME = ("exportlint", "torch", "python", "devices", "checks", "examples")
+SAME = ("exportlint", "torch", "python", "devices", "checks", "examples", "packages")
 
 
 class MergeError(Exception):

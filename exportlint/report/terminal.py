@@ -62,7 +62,7 @@ def render(readiness: Readiness, console: Console, *, verbose: bool = False) -> 
         _block(console, head, _advice(advice, verbose=verbose))
     if verbose:
         _scores(view, console)
-        rows = environment_rows(view.environment)
+        rows = environment_rows(view)
         _block(console, Text("environment", "bold"), [Text(f"{label}: {value}") for label, value in rows])
     _print(console, Text(view.summary, TONES[view.tone]))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 from readiness_samples import passing, readinesses, sample, shared
 
+from exportlint.findings import CaseResult, CheckResult
 from exportlint.report.comparing import compare
 from exportlint.report.markdown import block, code, escape, render, render_comparison
 from exportlint.report.overview import environment_rows, overview
@@ -36,8 +38,12 @@ def test_no_string_of_a_model_becomes_markup(readiness):
     assert {token.tag for token in seen if token.type == "heading_open"} <= {"h1", "h2", "h3"}
     assert sum(token.tag == "h1" for token in seen if token.type == "heading_open") == 1
     view = overview(readiness)
-    columns = 2 + len({check.name for case in readiness.cases for check in case.checks})
-    rows = [2] * (1 + len(environment_rows(view.environment)))
+    columns = (
+        2
+        + any(row.target != row.name for row in view.rows)
+        + len({check.name for case in readiness.cases for check in case.checks})
+    )
+    rows = [2] * (1 + len(environment_rows(view)))
     rows += [columns] * (len(readiness.cases) + 1) * bool(readiness.cases)
     rows += [4] * (len(view.causes) + 1) * bool(view.causes) + [7] * (len(view.scores) + 1) * bool(view.scores)
     assert sum(token.type in ("td_open", "th_open") for token in seen) == sum(rows)
@@ -80,14 +86,22 @@ def test_code_and_block_outgrow_backticks():
 
 def test_table_and_findings():
     text = render(sample())
-    assert "| case | target | capture | reload | device | shapes |" in text
-    assert "| unlucky | models/cases.py:unlucky | ❌ crashed | ❌ errored |  | ❌ timed out |" in text
-    assert "| encoder | models/cases.py:encoder | ✅ passed |  | ✅ passed (24 notes) |  |" in text
+    assert "| case | target | capture | reload | device | shapes | time |" in text
+    assert "| unlucky | models/cases.py:unlucky | ❌ crashed | ❌ errored |  | ❌ timed out |  |" in text
+    assert "| encoder | models/cases.py:encoder | ✅ passed |  | ✅ passed (24 notes) |  | 0.5 s |" in text
     assert "| known | models/cases.py:known | ⚠️ failed, expected (1 finding) |" in text
     assert "### error: EXP101 branch-on-tensor at `models/decoder.py:21`" in text
     assert "* **decoder**, reload: not checked: the capture failed" in text
     assert "* `nowhere.py`: no such file" in text
     assert text.index("| unlucky") < text.index("| decoder") < text.index("| known") < text.index("| encoder")
+
+
+def test_names_that_are_targets_are_told_once_and_times_in_all():
+    case = CaseResult(name="hf:bert", target="hf:bert", checks=(CheckResult(name="x", outcome="passed", seconds=75.0),))
+    text = render(dataclasses.replace(passing(), cases=(case, dataclasses.replace(case, name="hf:t5", target="hf:t5"))))
+    assert "| case | x | time |" in text
+    assert "| hf:bert | ✅ passed | 1 min 15 s |" in text
+    assert "| time of all checks | 2 min 30 s |" in text
 
 
 def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +96,37 @@ def test_read_refuses_with_one_line(tmp_path, content, message):
         read(path)
     assert str(info.value).startswith(f"{path}: ")
     assert "\n" not in str(info.value)
+
+
+def test_a_compressed_file_is_read(tmp_path):
+    path = tmp_path / "r.json.gz"
+    path.write_bytes(gzip.compress(VALID.encode()))
+    assert read(path) == passing()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        VALID.encode(),
+        gzip.compress(VALID.encode())[:-20],
+        gzip.compress(VALID.encode())[:15] + b"zzzz",
+        gzip.compress(b"{"),
+    ],
+)
+def test_what_is_not_compressed_well_is_refused_with_one_line(tmp_path, content):
+    path = tmp_path / "r.json.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"r\.json\.gz: ") as info:
+        read(path)
+    assert "\n" not in str(info.value)
+
+
+def test_no_more_is_unpacked_than_memory_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr("exportlint.report.MOST_BYTES", 1000)
+    path = tmp_path / "r.json.gz"
+    path.write_bytes(gzip.compress(VALID.encode() + b" " * 2000))
+    with pytest.raises(ValueError, match="holds more than"):
+        read(path)
 
 
 def test_read_takes_fields_of_later_minor_versions(tmp_path):
