@@ -77,8 +77,8 @@ def _of_tensor(it: Interpreter, base: Tensor, name: str, state: State) -> Value:
     if name == "shape":
         return tensors.shape(base)
     if name == "device":
-        kept = base.kept.removeprefix("device ") if base.placement == "literal" else ""
-        return Device(base.placement, kept, base.site)
+        literal = base.placement == "literal" and base.kept.startswith("device ")
+        return Device(base.placement, base.kept.removeprefix("device ") if literal else "", base.site)
     if name in _TENSOR_STATIC:
         return Static(name)
     if name == "data":

@@ -197,7 +197,10 @@ class _Graph:
     def _importing(self) -> dict[str, set[str]]:
         if self.importers is None:
             self.importers = defaultdict(set)
+            templates = {f"{_folder(path)}{name}" for path, o in self.outlines.items() for name in o.sources}
             for importer, outline in self.outlines.items():
+                if importer in templates:  # what runs is the file that was generated from it
+                    continue
                 for each in outline.imports if outline.used is None else outline.used:
                     for target in self.targets(each.origin, each.name, self.roots.get(importer, "")):
                         self.importers[target].add(importer)
@@ -277,6 +280,11 @@ def _sources(text: str, own: str) -> list[str]:
     head = _HEAD.match(text.replace("\r\n", "\n") if "\r" in text else text)
     names = _GENERATED.findall(head[0]) if head is not None else []
     return [name for name in names if name != own] if _DERIVES.search(text) else []
+
+
+def _folder(path: str) -> str:
+    """The folder of a file, with the separator at its end."""
+    return path[: path.rfind(os.sep) + 1]
 
 
 def _dotted(path: str, root: Path) -> str:

@@ -406,6 +406,8 @@ FORMS = (
     _on_devices("return self.fc(x).cpu() + x", UNPORTABLE, "EXP201", init="self.fc = nn.Linear(4, 4)"),
     _on_devices("a, b = x.cpu()\nreturn a + x", UNPORTABLE, "EXP201"),
     _on_devices("return self.a(torch.zeros(4)) + x", UNPORTABLE, "EXP202", init="self.a = nn.ReLU()"),
+    _on_devices("return x + torch.zeros(4, device=self.index.device).to(x.device)", FINE,
+                init='self.index = torch.arange(4, device="cpu")'),
     _on_devices("return x * x.sum().cpu()", FINE),
     _on_devices("return x + x[0, 0].cpu()", FINE),
     _on_devices("return x[x.long().cpu() % 2]", FINE),

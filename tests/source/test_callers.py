@@ -101,6 +101,15 @@ def test_a_file_says_in_its_head_what_it_was_generated_from(project: Path, text:
     assert not generated.is_source(str(project / "pkg" / "modeling_net.py"))
 
 
+def test_what_others_were_generated_from_calls_nothing(project: Path) -> None:
+    net = f"from .renamed import g{NET}return g(x)\n"
+    (project / "pkg" / "modular_net.py").write_text(net, encoding="utf-8")
+    (project / "pkg" / "modeling_net.py").write_text(f"{HEAD}{net}", encoding="utf-8")
+    found = names(project, "pkg/renamed.py")
+    assert "pkg/modeling_net.py" in found
+    assert "pkg/modular_net.py" not in found
+
+
 def test_what_is_no_file_is_not_waited_for(project: Path) -> None:
     wanted = names(project, "pkg/layers/norm.py")
     for name in ("pipe.py", "pkg/pipe.py"):

@@ -72,7 +72,8 @@ def _rewrite(event: Event) -> str:
 
 
 def _is_accelerator(tensor: Tensor) -> bool:
-    return tensor.placement == "literal" and tensor.kept.startswith("device ") and tensor.kept != "device cpu"
+    name = tensor.kept.removeprefix("device ") if tensor.kept.startswith("device ") else ""
+    return tensor.placement == "literal" and name not in ("", "cpu")  # which device it is may not be known
 
 
 RULE = Rule(
