@@ -16,6 +16,9 @@ import argparse
 import contextlib
 import copy
 import dataclasses
+import datetime
+import os
+import platform
 import random
 import sys
 import time
@@ -25,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from torch import nn
 from torch.export import Dim, ExportedProgram
@@ -585,6 +589,12 @@ class Score:
     missed: list[str] = dataclasses.field(default_factory=list)
     equivalent: list[str] = dataclasses.field(default_factory=list)
     wrongly: list[str] = dataclasses.field(default_factory=list)
+    rows: list[str] = dataclasses.field(default_factory=list)  # of the table, one for each architecture
+
+    def counts(self) -> tuple[int, ...]:
+        """What a row holds: caught, of them subtle, missed, right program flagged, equivalent."""
+        subtle = sum(m.subtle for m in self.caught)
+        return len(self.caught), subtle, len(self.missed), len(self.wrongly), len(self.equivalent)
 
     def of(self, made: Architecture, mutant: Mutant) -> None:
         """Judge one mutant."""
@@ -611,6 +621,31 @@ class Score:
         ):
             yield from (f"  {title}: {item}" for item in items)
 
+    def page(self) -> Iterator[str]:
+        """The score as a page of Markdown."""
+        yield from (
+            "# Wrong programs",
+            "",
+            f"`python benchmarks/mutants.py`, {made_with()}: {JUDGED} drawn calls decide",
+        )
+        yield f"whether a mutant counts, the example and {CHECKED} other drawn calls whether it is caught."
+        yield ""
+        heads = ("architecture", "mutants", "subtle", "caught", "of them subtle", "missed", "right program flagged")
+        yield f"| {' | '.join(heads)} | equivalent |"
+        yield "|---|---|---|---|---|---|---|---|"
+        yield from self.rows
+        caught, subtle, missed, wrongly, equivalent = self.counts()
+        yield ""
+        flags = f"missed {missed}, wrongly flagged {wrongly}; equivalent {equivalent}"
+        yield f"Caught {caught} ({subtle} of them subtle), {flags}."
+        for title, items in (
+            ("Missed", self.missed),
+            ("Wrongly flagged", self.wrongly),
+            ("Equivalent, since no drawn call shows a difference of twice what is allowed", self.equivalent),
+        ):
+            if items:
+                yield from ("", f"{title}:", "", *(f"* {item}" for item in items))
+
 
 def score(kinds: tuple[str, ...], count: int | None) -> Score:
     """Judge the mutants of these architectures, and their right programs."""
@@ -619,6 +654,7 @@ def score(kinds: tuple[str, ...], count: int | None) -> Score:
         began = time.monotonic()
         made = architecture(kind)
         look = flagged_in_steps if made.ctx.case.steps else flagged
+        before = found.counts()
         right = look(made, made.subject.program)
         if right is not None:
             found.wrongly.append(f"{kind}: {right}")
@@ -626,6 +662,8 @@ def score(kinds: tuple[str, ...], count: int | None) -> Score:
         for mutant in chosen:
             found.of(made, mutant)
         subtle = sum(m.subtle for m in chosen)
+        new = (later - earlier for later, earlier in zip(found.counts(), before, strict=True))
+        found.rows.append(f"| {kind} | {len(chosen)} | {subtle} | {' | '.join(map(str, new))} |")
         words = f"{kind}: {len(chosen)} mutants, {subtle} subtle, {time.monotonic() - began:.0f} s"
         print(f"{words}; so far {next(found.lines())}", flush=True)
     return found
@@ -638,6 +676,31 @@ def right_programs(kinds: tuple[str, ...], count: int) -> Iterator[str]:
             case = case_of(kind)
             case = case if dtype == "float32" else variants.of_case(case, dtype)
             yield f"| {kind} | {dtype} | {' | '.join(map(str, one_right(kind, case, count)))} |"
+
+
+def right_page(rows: list[str], count: int) -> Iterator[str]:
+    """The rows about right programs as a page of Markdown."""
+    yield from (
+        "# Right programs",
+        "",
+        f"`python benchmarks/mutants.py --right {count}`, {made_with()}. The program as it was",
+    )
+    yield "exported, and a tenth of the calls with the decomposed one, whose results are not equal bit for bit. `memory`"
+    yield "remembers, so its calls are drawn as sequences by the check `steps`."
+    yield ""
+    yield "| architecture | dtype | calls | flagged | decomposed: calls | flagged |"
+    yield from ("|---|---|---|---|---|---|", *rows, "")
+    calls, faults, decomposed, wrong = (sum(int(row.split("|")[place]) for row in rows) for place in (3, 4, 5, 6))
+    yield f"{calls} calls, {faults} flagged; decomposed {decomposed}, {wrong} flagged."
+    yield ""
+    yield "0 decomposed calls: torch cannot run the decomposed program of gpt2 (a view of a tensor that is not contiguous),"
+    yield "and `memory` is only called as it was exported."
+
+
+def made_with() -> str:
+    """When and with what a page is made."""
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
+    return f"{datetime.datetime.now().astimezone():%Y-%m-%d}, {versions}, {os.cpu_count()} CPU cores"
 
 
 def one_right(kind: str, case: ModelCase, count: int) -> tuple[int, int, int, int]:
@@ -694,13 +757,12 @@ def main() -> int:
         failed = any(
             cells[4].strip() != "0" or cells[6].strip() != "0" for cells in (line.split("|") for line in lines)
         )
-        head = ["| architecture | dtype | calls | flagged | decomposed: calls | flagged |", "|---|---|---|---|---|---|"]
-        write(args.output, [*head, *lines])
+        write(args.output, list(right_page(lines, args.right)))
         return int(failed)
     found = score(kinds, QUICK_MUTANTS if args.quick else None)
     lines = list(found.lines())
     print("\n".join(lines))
-    write(args.output, lines)
+    write(args.output, list(found.page()))
     return int(bool(found.missed or found.wrongly))
 
 
