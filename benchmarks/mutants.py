@@ -685,16 +685,16 @@ def right_page(rows: list[str], count: int) -> Iterator[str]:
         "",
         f"`python benchmarks/mutants.py --right {count}`, {made_with()}. The program as it was",
     )
-    yield "exported, and a tenth of the calls with the decomposed one, whose results are not equal bit for bit. `memory`"
-    yield "remembers, so its calls are drawn as sequences by the check `steps`."
+    yield "exported, and a tenth of the calls with the decomposed one, whose results are not equal bit for bit."
+    yield "`memory` remembers, so its calls are drawn as sequences by the check `steps`."
     yield ""
     yield "| architecture | dtype | calls | flagged | decomposed: calls | flagged |"
     yield from ("|---|---|---|---|---|---|", *rows, "")
     calls, faults, decomposed, wrong = (sum(int(row.split("|")[place]) for row in rows) for place in (3, 4, 5, 6))
     yield f"{calls} calls, {faults} flagged; decomposed {decomposed}, {wrong} flagged."
     yield ""
-    yield "0 decomposed calls: torch cannot run the decomposed program of gpt2 (a view of a tensor that is not contiguous),"
-    yield "and `memory` is only called as it was exported."
+    yield "0 decomposed calls: torch cannot run the decomposed program of gpt2 (a view of a tensor that is not"
+    yield "contiguous), and `memory` is only called as it was exported."
 
 
 def made_with() -> str:
