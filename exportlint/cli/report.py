@@ -12,9 +12,11 @@ import click
 from exportlint.cli.paths import GivenPath
 from exportlint.cli.report_options import (
     MOST_SECONDS,
+    Refused,
     Seconds,
     checks_option,
     devices_option,
+    executor_option,
     list_checks,
     names_option,
     output_option,
@@ -26,6 +28,7 @@ from exportlint.findings import DEFAULT_CHECKS, DEVICES, PROFILES, VARIANTS, lis
 from exportlint.text import counted
 
 if TYPE_CHECKING:
+    from exportlint.checks.elsewhere import Pool
     from exportlint.checks.runner import Options
     from exportlint.findings import Readiness
     from exportlint.report.gate import FailOn
@@ -57,6 +60,14 @@ if TYPE_CHECKING:
     help="Seconds that a check may compute.",
 )
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Cases checked at once.")
+@click.option(
+    "--executor", callback=executor_option, metavar="ray[:ADDRESS]",
+    help="Check the cases on an existing Ray cluster whose machines have this folder, too. Default address: auto.",
+)  # fmt: skip
+@click.option("--case-cpus", default=1.0, show_default=True, type=click.FloatRange(0.1),
+              help="With --executor: processors that a case takes.")  # fmt: skip
+@click.option("--case-memory", default=4.0, show_default=True, type=click.FloatRange(0.1),
+              help="With --executor: GiB that a case takes, and may take.")  # fmt: skip
 @click.option(
     "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),
     help="Where checks run: children of a worker server, children forked from this process, or this process.",
@@ -173,17 +184,49 @@ def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bo
         given["checks"] = select_checks([*given["checks"], "speed"])
     if given["isolation"] in ("fork", "none"):
         given["jobs"] = 1  # neither is safe from several threads
+    needs, executor = (given.pop("case_cpus"), given.pop("case_memory")), given.pop("executor")
+    if executor is not None:
+        _fits_executor(given)
+        given["memory"] = needs[1]
     options = Options(**given)
     unfinished = None if without else _unfinished(cache, targets, options, shard)
     before = {} if unfinished is None else unfinished.start(resume=resume)
     if before and not resume:
         words = f"this run was stopped earlier, after {counted(len(before), 'case')}: --resume would go on there"
         errors.print(words, markup=False, highlight=False)
-    session = report_session.Session(errors, shard=shard, unfinished=unfinished, before=before if resume else {})
+    pool = None if executor is None else _pool(executor, needs, options, None if without else cache)
+    session = report_session.Session(
+        errors, shard=shard, unfinished=unfinished, before=before if resume else {}, pool=pool
+    )
     readiness, interrupted = report_session.run(targets, options, session, None if without else Verdicts(cache))
     if unfinished is not None and unfinished.trouble is not None:
         errors.print(unfinished.trouble, markup=False, highlight=False)
     return readiness, interrupted, unfinished
+
+
+def _fits_executor(given: dict[str, Any]) -> None:
+    """Refuse what an executor decides by itself."""
+    if given["jobs"] != 1:
+        raise click.UsageError("--jobs does not go with --executor: as many cases run at once as there is room for")
+    if given["isolation"] in ("fork", "none"):
+        raise click.UsageError(f"--isolation {given['isolation']} does not go with --executor")
+
+
+def _pool(address: str, needs: tuple[float, float], options: Options, cache: Path | None) -> Pool:
+    """Where the cases of a run are checked.
+
+    Raises:
+        Refused: When there is no such cluster.
+    """
+    from exportlint.checks.elsewhere import Pool
+    from exportlint.checks.on_ray import Needs, NoClusterError, RayExecutor
+
+    gpus = int(any(device.startswith("cuda") for device in options.devices))
+    try:
+        executor = RayExecutor(address, Needs(*needs, gpus))
+    except NoClusterError as error:
+        raise Refused(str(error)) from error
+    return Pool(executor, options, str(Path.cwd()), None if cache is None else str(cache))
 
 
 def _unfinished(cache: Path, targets: tuple[str, ...], options: Options, shard: Shard | None) -> Unfinished:

@@ -142,6 +142,14 @@ def shard_option(ctx: click.Context, param: click.Parameter, value: str | None) 
         raise click.BadParameter(str(error), ctx, param) from error
 
 
+def executor_option(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A click callback for ``ray`` or ``ray:ADDRESS``: the address."""
+    kind, _, address = (value or "").partition(":")
+    if value is not None and (kind != "ray" or value == "ray:"):
+        raise click.BadParameter(f"{value!r} is no executor: write ray, or ray:ADDRESS", ctx, param)
+    return None if value is None else address or "auto"
+
+
 def readiness_of(path: Path) -> Readiness:
     """The run that a JSON file holds.
 

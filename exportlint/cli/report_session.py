@@ -6,11 +6,14 @@ import concurrent.futures
 import functools
 from typing import TYPE_CHECKING, Any
 
+from exportlint.text import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.progress import TaskID
 
+    from exportlint.checks.elsewhere import Answer, Pool
     from exportlint.checks.runner import NamedCase, Options, Runner
     from exportlint.checks.verdicts import Verdicts
     from exportlint.findings import CaseResult, Environment, Readiness, TargetError
@@ -51,6 +54,7 @@ class Session:
         shard: The part of all cases that is checked; all of them where ``None``.
         unfinished: Where results are kept until the report is written.
         before: What an earlier run found out, by label of the case.
+        pool: Where cases are checked; by processes of this one where ``None``.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Session:
         shard: Shard | None = None,
         unfinished: Unfinished | None = None,
         before: dict[str, CaseResult] | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self.progress = _progress(console)
         self.shard = shard
@@ -69,6 +74,8 @@ class Session:
         self.done: dict[int, CaseResult] = {}
         self._unfinished = unfinished
         self._before = before or {}
+        self._pool = pool
+        self._machines: set[str] = set()
 
     def run(self, runner: Runner, targets: tuple[str, ...]) -> None:
         """List the cases of all targets, then check them."""
@@ -82,7 +89,9 @@ class Session:
         self.done = {i: self._before[c.label] for i, c in enumerate(self.cases) if c.label in self._before}
         self.progress.update(task, description="checking", total=len(self.cases), completed=len(self.done))
         todo = [i for i in range(len(self.cases)) if i not in self.done]
-        if runner.options.jobs == 1:  # in this thread, since Ctrl-C reaches no other
+        if self._pool is not None:
+            self._run_elsewhere(runner, self._pool, todo, task)
+        elif runner.options.jobs == 1:  # in this thread, since Ctrl-C reaches no other
             for i in todo:
                 self.progress.update(task, description=f"checking {self.cases[i].name}")
                 self._take(i, functools.partial(runner.check_named, self.cases[i]))
@@ -102,6 +111,33 @@ class Session:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run_elsewhere(self, runner: Runner, pool: Pool, todo: list[int], task: TaskID) -> None:
+        try:
+            futures = {pool.submit(self.cases[i]): i for i in todo}
+            for future in concurrent.futures.as_completed(futures):
+                self._take(futures[future], functools.partial(self._answer, runner, future))
+                self.progress.advance(task)
+        finally:
+            pool.executor.shutdown(wait=True, cancel_futures=True)
+        if todo:
+            words = f"cases were checked by an executor, on {counted(len(self._machines), 'machine')}"
+            runner.notes.append(words)
+
+    def _answer(self, runner: Runner, future: concurrent.futures.Future[Answer]) -> CaseResult:
+        """What a job found out.
+
+        Raises:
+            LoadError: When that is nothing.
+        """
+        from exportlint.checks.runner import LoadError
+
+        answer = future.result()
+        self._machines.add(answer.machine)
+        runner.notes += [note for note in answer.notes if note not in runner.notes]
+        if answer.case is None:
+            raise LoadError(answer.error)
+        return answer.case
 
     def _list(self, runner: Runner, target: str) -> Iterator[NamedCase]:
         from exportlint.checks.isolation.client import ServerError
@@ -123,6 +159,7 @@ class Session:
                 self.errors.append(TargetError(target=source, message=_fault(error)))
 
     def _take(self, index: int, result: Callable[[], CaseResult]) -> None:
+        from exportlint.checks.elsewhere import LostError
         from exportlint.checks.isolation.client import ServerError
         from exportlint.checks.runner import LoadError
         from exportlint.findings import TargetError
@@ -130,7 +167,7 @@ class Session:
         label = self.cases[index].label
         try:
             self.done[index] = result()
-        except (LoadError, ServerError) as error:
+        except (LoadError, ServerError, LostError) as error:
             self.errors.append(TargetError(target=label, message=str(error)))
         except Exception as error:  # one case's fault is not the others'
             self.errors.append(TargetError(target=label, message=_fault(error)))

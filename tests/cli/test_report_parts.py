@@ -129,6 +129,9 @@ def test_files_that_hold_no_run(folder, whole, content, words, command):
     [
         (("--shard", "3/2"), "'3/2' is no part of a run: write 1/3"),
         (("--fail-on", "regression"), "--fail-on regression needs --baseline"),
+        (("--executor", "dask"), "'dask' is no executor: write ray, or ray:ADDRESS"),
+        (("--executor", "ray", "--jobs", "2"), "--jobs does not go with --executor"),
+        (("--executor", "ray", "--isolation", "fork"), "--isolation fork does not go with --executor"),
         (("--resume", "--no-cache"), "--resume needs what --no-cache does not keep"),
     ],
 )
