@@ -56,6 +56,7 @@ zoo: $(VENV_ZOO)/.installed  ## check some 400 models of transformers, timm and 
 	$(VENV_ZOO)/bin/python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output zoo.jsonl
 	$(VENV_ZOO)/bin/python benchmarks/zoo.py zoo.jsonl --output benchmarks/results/zoo.md
 	$(VENV_ZOO)/bin/python benchmarks/zoo_readiness.py zoo.jsonl --folder docs/zoo
+	$(VENV_ZOO)/bin/python benchmarks/score_card.py
 
 clean:  ## remove environments, caches and reports
 	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ZOO) .venv-lint-* build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

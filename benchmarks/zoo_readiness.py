@@ -11,38 +11,24 @@ folder on; where a path of the machine would be left, nothing is written.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
+import portable_report
 
 from exportlint import whole_file
 from exportlint.findings import CaseResult, Environment, Readiness, TargetError
-from exportlint.report import json_file, markdown, schema
-from exportlint.text import map_strings
+from exportlint.report import markdown
 
-INSTALLED = re.compile(r"[^\s\"'()\[\],;:=`]*/(?:site|dist)-packages/")
-STANDARD = re.compile(r"[^\s\"'()\[\],;:=`]*/lib/python3\.\d+/")
-OWN = re.compile(rf"{re.escape(str(Path(__file__).resolve().parent.parent))}/")
-TEMPORARY = re.compile(r"/tmp/exportlint-\w+")
-PATH = re.compile(r"(?<![\w.:/\])-])/(?:bin|data|etc|home|mnt|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"']*")
 OF_ENVIRONMENT = ("exportlint", "python", "torch")  # whose versions have fields of their own
 
 
 def read(paths: list[Path]) -> list[dict[str, Any]]:
     """The records of all files, in their order."""
     return [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def without_paths(text: str) -> str:
-    """Text in which installed files begin at ``site-packages/``, and those of the standard library at ``lib/``."""
-    text = INSTALLED.sub("site-packages/", text)
-    return TEMPORARY.sub("FOLDER", OWN.sub("", STANDARD.sub("lib/", text)))
 
 
 def readiness(records: list[dict[str, Any]]) -> Readiness:
@@ -62,16 +48,11 @@ def readiness(records: list[dict[str, Any]]) -> Readiness:
         checks=tuple(dict.fromkeys(name for s in settings for name in s["checks"])),
         packages=tuple(sorted(packages)),
     )
-    cases = tuple(_case(record["case"]) for record in chosen if record["case"] is not None)
+    cases = tuple(msgspec.convert(record["case"], CaseResult) for record in chosen if record["case"] is not None)
     errors = tuple(
         TargetError(target=record["model"], message=record["error"]) for record in chosen if record["case"] is None
     )
-    return map_strings(Readiness(environment=environment, cases=cases, errors=errors), without_paths)
-
-
-def _case(record: dict[str, Any]) -> CaseResult:
-    """The case without torch's stacks, which are long, and tell where it was run."""
-    return msgspec.convert({**record, "checks": [{**check, "stack": None} for check in record["checks"]]}, CaseResult)
+    return portable_report.portable(Readiness(environment=environment, cases=cases, errors=errors))
 
 
 def _versions(records: list[dict[str, Any]], name: str) -> str:
@@ -93,16 +74,10 @@ def main() -> int:
     if not chosen:
         sys.exit(f"no result is of torch {torch}")
     run = readiness(chosen)
-    text = json_file.render(run)
-    jsonschema.validate(json.loads(text), schema.load())
     page = markdown.render(run)
-    left = PATH.findall(text) + PATH.findall(page)
-    if left:
-        sys.exit(f"paths of this machine are left, such as {left[0]}: nothing was written")
-    packed = gzip.compress(text.encode(), mtime=0)
-    whole_file.write(options.folder / "readiness.json.gz", packed)
+    size = portable_report.write(run, options.folder / "readiness.json.gz")
     whole_file.write(options.folder / "readiness.md", page.encode())
-    print(f"{len(run.cases)} models, {len(packed):,} and {len(page.encode()):,} bytes in {options.folder}")
+    print(f"{len(run.cases)} models, {size:,} and {len(page.encode()):,} bytes in {options.folder}")
     return 0
 
 

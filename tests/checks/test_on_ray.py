@@ -44,7 +44,7 @@ def test_without_ray_or_its_cluster_the_status_is_2(tmp_path):
 
 def test_where_nothing_answers_that_is_told_at_once():
     pytest.importorskip("ray")
-    with pytest.raises(NoClusterError, match="^no Ray cluster can be reached at 127.0.0.1:1: .*refused"):
+    with pytest.raises(NoClusterError, match=r"^no Ray cluster can be reached at 127\.0\.0\.1:1: .*refused"):
         RayExecutor("127.0.0.1:1", Needs())
 
 
