@@ -10,11 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
-import json
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +19,7 @@ from torch.utils import _pytree as pytree
 from exportlint import blame
 from exportlint.checks import loader, reload, uncaptured
 from exportlint.checks.context import Context, ModelError, call, result_of
-from exportlint.checks.isolation.client import environment
+from exportlint.checks.fresh import FreshInterpreters
 from exportlint.findings import CheckResult
 
 if TYPE_CHECKING:
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
+    from exportlint.checks.isolation.job import Message
     from exportlint.findings import Finding, Result
 
 NAME = "quantised"
@@ -39,8 +36,6 @@ LIBRARY = "torchao"
 ITS_OWN = "as the case makes it"
 FOLDER = "quantised"
 MOST_SECONDS = 300  # of the process that loads
-ROOT = str(Path(__file__).resolve().parents[2])
-LOAD = "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(sys.argv[1])"
 UNWRAP = "Call torchao.utils.unwrap_tensor_subclass(model) before the export, which was tried: torch alone loads that."
 KEEP = "Keep torchao where the program is loaded, or quantise in a way whose program holds plain tensors."
 DECOMPOSED = "quantized_decomposed"
@@ -251,21 +246,15 @@ def _loaded(ctx: Context, program: ExportedProgram, result: Any) -> str | None:
         return f"it cannot be saved: {blame.words(error)}"
     torch.save(reload.record(ctx, result), folder / loader.CALL)
     ctx.stage("load of the quantised program")
-    command = [sys.executable, "-I", "-c", LOAD, str(folder), ROOT]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=MOST_SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    heard: list[Message] = []
+    ending = FreshInterpreters(apart=False).run("job", str(folder), MOST_SECONDS, heard.append)
+    if ending.how == "wall":
         return f"the process that loads it does not end within {MOST_SECONDS} seconds"
-    said = folder / loader.MESSAGES
-    lines = said.read_text(encoding="ascii").splitlines() if said.is_file() else []
-    heard = [message["loaded"] for message in map(json.loads, lines) if "loaded" in message]
-    if done.returncode != 0 or not heard:
-        return f"the process that loads it ends with status {done.returncode}"
-    why = heard[-1]["error"]
-    return None if why is None else f"{heard[-1]['step']}: {why}"
+    loaded = [message["loaded"] for message in heard if "loaded" in message]
+    if ending.how != "done" or not loaded:
+        return f"the process that loads it {ending.words}"
+    why = loaded[-1]["error"]
+    return None if why is None else f"{loaded[-1]['step']}: {why}"
 
 
 def _finding(

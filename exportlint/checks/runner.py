@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +20,9 @@ from exportlint.checks import inductor, jobs, lint, loader, loading, reload, req
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.device import saved as device_saved
+from exportlint.checks.fresh import FreshInterpreters
 from exportlint.checks.isolation import fork, inline
-from exportlint.checks.isolation.client import WorkerServer, environment
+from exportlint.checks.isolation.client import WorkerServer
 from exportlint.checks.isolation.job import Ending, Limits
 from exportlint.checks.opset import profiles
 from exportlint.checks.prediction import Predictor
@@ -46,9 +44,6 @@ Isolation = Literal["auto", "server", "fork", "none"]
 # The second device is registered for a whole process, so its check has one of its own.
 OWN_PROCESS = frozenset({"device"})
 TIMED = frozenset({"speed"})  # what these say is of one run
-FRESH = (
-    "import sys; sys.path.insert(0, sys.argv[2]); from exportlint.checks import loader; loader.main(*sys.argv[1::2])"
-)
 
 
 class LoadError(Exception):
@@ -185,7 +180,7 @@ class Runner:
         self._prepared = Prepared(self._prepare)
         self._predictor = Predictor(joining.modes_of(options.checks))
         self._silence = Silence()
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._fresh = FreshInterpreters()
 
     def __enter__(self) -> Runner:
         return self
@@ -196,9 +191,7 @@ class Runner:
     def close(self) -> None:
         """End every process that the runner started."""
         self._server.close()
-        with self._lock:
-            for process in self._processes:
-                _kill_group(process)
+        self._fresh.close()
 
     def list_cases(self, target: str) -> list[NamedCase]:
         """The cases of a file or module, or those that ``hf:NAME`` and the like stand for.
@@ -455,9 +448,9 @@ class Runner:
         if fresh:
             result = dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter"))
         for other in self.options.others:
-            heard = Heard()
+            heard, seconds_at_most = Heard(), self._limits().wall_seconds
             with self._slots.take():
-                ending = self._load_fresh("job", workdir, heard, other.path)
+                ending = self._fresh.run("job", workdir, seconds_at_most, heard.on_message, other.path)
             result = reload.conclude_elsewhere(result, first, other.words, heard.loaded, ending.words)
         return dataclasses.replace(result, seconds=round(first.seconds + time.monotonic() - began, 3))
 
@@ -481,50 +474,12 @@ class Runner:
             self._fresh_done = True
         with self._slots.take():
             if fresh:
-                return heard, self._load_fresh(job, workdir, heard), True
+                seconds = self._limits().wall_seconds
+                return heard, self._fresh.run(job, workdir, seconds, heard.on_message), True
             name, path = f"exportlint.checks.loader:{job}", _installed_path()
             known = {"folder": workdir, "allowed": sorted(loader.allowed_packages())}
             ending = self._server.run(name, known, self._limits(), heard.on_message, path=path)
         return heard, ending, False
-
-    def _load_fresh(self, job: str, workdir: str, heard: Heard, python: str = sys.executable) -> Ending:
-        """Run the loader in a new interpreter that ignores the caller's environment and working directory."""
-        command = [python, "-I", "-c", FRESH, workdir, _alone(workdir), job]
-        (Path(workdir) / loader.MESSAGES).unlink(missing_ok=True)  # of another interpreter
-        with tempfile.TemporaryFile("w+", errors="backslashreplace") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=workdir,
-                start_new_session=True,
-                env=environment(),
-            )
-            with self._lock:
-                self._processes.add(process)
-            try:
-                process.wait(timeout=self._limits().wall_seconds)
-            except subprocess.TimeoutExpired:
-                return Ending("wall")
-            finally:
-                _kill_group(process)
-                with self._lock:
-                    self._processes.discard(process)
-            for line in _lines(Path(workdir) / loader.MESSAGES):
-                heard.on_message(json.loads(line))
-            output.seek(0)
-            code, lines = process.returncode, tuple(output.read().splitlines())
-        return Ending("done" if code == 0 else "signal" if code < 0 else "exit", abs(code), lines)
-
-
-def _alone(workdir: str) -> str:
-    """A folder with exportlint alone: where it is installed, all of this environment lies beside it."""
-    folder = Path(workdir) / "own"
-    if not folder.is_dir():
-        folder.mkdir()
-        (folder / "exportlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
-    return str(folder)
 
 
 def _left_out(check: CheckResult, options: Options) -> bool:
@@ -538,19 +493,6 @@ def _of_one_run(check: CheckResult) -> bool:
     words = check.reason or ""
     lacks = any(missing in words for missing in ("is not installed", inductor.NO_COMPILER))
     return check.name in TIMED or lacks or words.startswith("exportlint itself failed")
-
-
-def _lines(file: Path) -> list[str]:
-    """The whole lines of a file that its writer may not have finished, or begun."""
-    text = file.read_text(encoding="ascii") if file.is_file() else ""
-    return text.split("\n")[:-1]
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _installed_path() -> list[str]:
