@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sysconfig
 import textwrap
 import tokenize
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from exportlint.text import clip, visible
 if TYPE_CHECKING:
     from exportlint.findings import Finding
 
+INSTALLED = "site-packages/"
 AROUND = 3  # lines before and after those of the finding
 MOST_MARKED = 8  # lines of one finding that are shown
 MOST_BYTES = 2 * 2**20  # of a file that is read
@@ -63,9 +65,16 @@ class Sources:
         return self._read[file]
 
 
+def _installed(file: str) -> Path:
+    """The file of this environment, for a report that does not say where its own was."""
+    inside = file.removeprefix(INSTALLED)
+    found = (Path(sysconfig.get_path(kind), inside) for kind in ("purelib", "platlib"))
+    return next((path for path in found if path.is_file()), Path(file))
+
+
 def _read(file: str) -> list[str]:
     """The lines of a Python file as Python counts them; none where it cannot be read."""
-    path = Path(file)
+    path = _installed(file) if file.startswith(INSTALLED) else Path(file)
     try:
         if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MOST_BYTES:
             return []

@@ -242,8 +242,11 @@ def _check_rank(check: CheckResult) -> int:
     return len(_WORST_FIRST) + (1 if check.outcome == "not_checked" else 3)
 
 
-def _case_rank(case: CaseResult) -> tuple[int, int]:
-    return min(map(_check_rank, case.checks), default=0), -sum(check.red for check in case.checks)
+def _case_rank(case: CaseResult) -> tuple[int, bool, int]:
+    """The worst outcome first, then what is an error anywhere, then what fails in more checks."""
+    red = [check for check in case.checks if check.red]
+    breaks = any(finding.counts and finding.severity == "error" for check in red for finding in check.findings)
+    return min(map(_check_rank, case.checks), default=0), not breaks, -len(red)
 
 
 def _row(case: CaseResult, checks: Iterable[str]) -> Row:

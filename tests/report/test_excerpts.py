@@ -92,6 +92,13 @@ def test_bytes_that_are_no_text(tmp_path, data):
     assert Sources().excerpt(dataclasses.replace(FOUND, file=str(path), line=2, source="x")) == ()
 
 
+def test_an_installed_file_of_another_machine_is_that_of_this_one(monkeypatch, found, tmp_path):
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    elsewhere = dataclasses.replace(found, file="site-packages/model.py")
+    assert Sources().excerpt(elsewhere) == Sources().excerpt(found) != ()
+    assert Sources().excerpt(dataclasses.replace(elsewhere, file="site-packages/none.py")) == ()
+
+
 def test_a_file_is_read_once(found, tmp_path):
     sources = Sources()
     first = sources.excerpt(found)

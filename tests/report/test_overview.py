@@ -20,6 +20,14 @@ def test_worst_case_first_and_columns_in_order_of_the_run():
     assert [cell.word for cell in view.rows[3].cells] == ["passed", "", "passed", ""]
 
 
+def test_what_breaks_comes_before_what_is_only_warned_of_more_often():
+    warned = tuple(CheckResult(name=name, outcome="failed", findings=(LITERAL,)) for name in ("device", "shapes"))
+    broken = (CheckResult(name="capture", outcome="failed", findings=(BRANCH,)),)
+    cases = tuple(CaseResult(name=name, target=name, checks=c) for name, c in (("warned", warned), ("broken", broken)))
+    view = overview(Readiness(environment=ENVIRONMENT, cases=cases))
+    assert [row.name for row in view.rows] == ["broken", "warned"]
+
+
 def test_a_check_that_was_not_planned_has_a_column():
     view = overview(run(CheckResult(name="lint", outcome="passed")))
     assert view.checks == ("lint",)
