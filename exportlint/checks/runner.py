@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from exportlint import joining, zoo
-from exportlint.checks import inductor, jobs, lint, loader, loading, reload, requirements, results, variants
+from exportlint.checks import inductor, jobs, lint, loader, loading, reload, requirements, results, upstream, variants
 from exportlint.checks.context import Settings
 from exportlint.checks.dependencies import Dependencies
 from exportlint.checks.device import saved as device_saved
@@ -390,7 +390,7 @@ class Runner:
         except Exception as error:
             reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
             return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=reason))
-        *others, result = joining.join(observed, predicted, exercised)
+        *others, result = joining.join(upstream.explained(observed, predicted), predicted, exercised)
         return (*others, dataclasses.replace(result, notes=notes, seconds=round(time.monotonic() - began, 3)))
 
     def _groups(self) -> list[tuple[str, ...]]:
