@@ -44,6 +44,9 @@ COUNTED = ("full", "concise", "grouped", "json", "json-lines")
     help="Where the text would lie that is read from standard input for the path -.",
 )
 @click.option("--show-files", is_flag=True, help="Print the files that would be linted, and lint none.")
+@click.option(
+    "--fail-unanalysed", is_flag=True, help="Let a function that was not analysed make the exit status 1, too."
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found.")
 @click.option("--diff-base", metavar="REVISION", help="Only findings on lines added since this commit, by git.")
 @click.option("--baseline", type=GivenPath(), metavar="FILE", help="Findings that are known and stay quiet.")
@@ -104,7 +107,9 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
         found, shown = _asked_for(checked, excerpts, settings, given)
     if given["add_ignores"]:
         return _told(checked.unanalysed, _add_ignores(shown))
-    status = _told(checked.unanalysed, int(any(settings.of_file(p.path).fails(p.severity) for p in found)))
+    fails = any(settings.of_file(p.path).fails(p.severity) for p in found)
+    fails = fails or (given["fail_unanalysed"] and bool(checked.unanalysed))
+    status = _told(checked.unanalysed, int(fails))
     _print(found, shown, checked, excerpts, given, offered(asked, stdin=data is not None))
     return status
 

@@ -89,6 +89,10 @@ def test_what_is_too_deep_for_this_python_is_told_not_judged() -> None:
     assert result.stderr == "deep.py: the file was not analysed: its code is nested too deeply\n"
     assert result.stdout.startswith("uses.py:8:21: error: EXP101")
     assert "\n2 files checked, 1 error, 1 not analysed\n" in result.stdout
+    assert run("deep.py").exit_code == 0
+    strict = run("deep.py", "--fail-unanalysed")
+    assert (strict.exit_code, strict.stderr) == (1, result.stderr)
+    assert run("deep.py", "--fail-unanalysed", "--exit-zero").exit_code == 0
 
 
 def test_a_generated_file_of_50000_lines_is_linted_in_time() -> None:
