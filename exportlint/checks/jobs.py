@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from exportlint import joining, zoo
+from exportlint import blame, joining, zoo
 from exportlint.checks import loading, strange_tensors, weightless
 from exportlint.checks.case import NoExampleError
-from exportlint.checks.context import Context, ModelError, Settings
+from exportlint.checks.context import Context, ModelError, Settings, result_of
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CHECKS, RED, CheckResult
@@ -163,7 +163,7 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     except MemoryError:
         raise
     except Exception as error:
-        result = _unjudged(name, ctx) or _of_fault(name, error)
+        result = _unjudged(name, ctx) or _without_program(name, ctx) or _of_fault(name, error)
     stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
     return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
 
@@ -183,6 +183,22 @@ def _unjudged(name: str, ctx: Context) -> CheckResult | None:
         return None
     reason = strange_tensors.why_not_judged(ctx)
     return None if reason is None else CheckResult(name=name, outcome="not_checked", reason=reason)
+
+
+def _without_program(name: str, ctx: Context) -> CheckResult | None:
+    """The result of a check of a program that does not run at all, of which `capture` tells the cause."""
+    if isinstance(ctx, weightless.WeightlessContext):
+        return None
+    try:
+        program = ctx.program()
+    except Exception:
+        return None
+    try:
+        result_of(program, ctx.example())
+    except Exception as error:
+        blame.pass_on_memory_error(error)
+        return CheckResult(name=name, outcome="not_checked", reason=f"the program does not run: {blame.words(error)}")
+    return None
 
 
 SEES_TENSORS = ("capture", joining.NAME)  # says itself what it cannot compare; compares none

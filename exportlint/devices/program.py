@@ -93,7 +93,7 @@ def canonical(program: ExportedProgram, *, dtypes: bool = True) -> list[Step]:
         kind, target = targets[spec.arg.name]
         constant = program.constants.get(target) if target is not None else None
         if kind == "CONSTANT_TENSOR" and isinstance(constant, torch.Tensor):
-            inputs[spec.arg.name] = (kind, _value(constant) if dtypes else tuple(constant.shape))
+            inputs[spec.arg.name] = (kind, _value(constant) if dtypes else _sizes(constant))
         else:
             inputs[spec.arg.name] = (kind, target or position)
     steps: list[Step] = []
@@ -101,16 +101,25 @@ def canonical(program: ExportedProgram, *, dtypes: bool = True) -> list[Step]:
     return steps
 
 
+def _sizes(tensor: torch.Tensor) -> tuple[int | str, ...]:
+    """The shape; a size of a capture that is over has no number."""
+    return tuple(size if isinstance(size, int) else "?" for size in tensor.shape)
+
+
 def _value(tensor: torch.Tensor) -> Any:
     """What tells the numbers of a constant tensor; its shape only, where it holds none."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     tensor = to_cpu(tensor)
-    about = (str(tensor.dtype), tuple(tensor.shape))
+    about = (str(tensor.dtype), _sizes(tensor))
     if isinstance(tensor, FakeTensor) or tensor.device.type != "cpu" or tensor.is_sparse:
         return about
     plain = tensor.detach().contiguous().flatten().view(torch.uint8)
-    return (*about, hash(ctypes.string_at(plain.data_ptr(), plain.numel())))  # numpy need not be there
+    try:
+        start = plain.data_ptr()
+    except RuntimeError:  # of a transform of functions, which is over
+        return about
+    return (*about, hash(ctypes.string_at(start, plain.numel())))  # numpy need not be there
 
 
 def _walk(module: torch.fx.GraphModule, inputs: dict[str, Any], steps: list[Step], leaves: _Leaves) -> int:
