@@ -10,22 +10,32 @@ from exportlint.report.score_card import percent
 from exportlint.text import clip, counted, duration, listed, map_strings, one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from exportlint.findings import Readiness
     from exportlint.report.comparing import Comparison
     from exportlint.report.overview import Advice, Cell, Entry, Overview
 
 _MARKS = {"good": "✅ ", "bad": "❌ ", "warn": "⚠️ ", "mute": ""}
+LONGEST = 65_536  # characters of a comment on GitHub
+PARTS = EVIDENCE, NOTES, REASONS, FINDINGS = "evidence", "notes", "reasons", "findings"  # in the order in which they go
 BAR = r"\|"  # how a table takes one, in code too
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~$])")
 _LIST_MARK = re.compile(r"^(\d*)([-+=.)])")
 
 
 def render(readiness: Readiness) -> str:
-    """The run as GitHub-flavoured Markdown."""
+    """The run as GitHub-flavoured Markdown, no longer than a comment may be.
+
+    Where it would be, evidence is left out first, then notes, reasons, findings, and the last rows at the end.
+    """
     view = overview(readiness)
-    return "\n".join(_lines(view)).rstrip("\n") + "\n"
+    for number in range(len(PARTS) + 1):
+        text = "\n".join(_lines(view, PARTS[:number])).rstrip("\n") + "\n"
+        if len(text) <= LONGEST:
+            return text
+    end = f"\n{_left_out(('what follows',))}\n"
+    return text[: text.rindex("\n", 0, LONGEST - len(end)) + 1] + end
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -75,20 +85,27 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
-def _lines(view: Overview) -> Iterator[str]:
+def _left_out(parts: Sequence[str]) -> str:
+    return f"For want of room left out: {', '.join(parts)}. The forms in JSON and HTML hold them."
+
+
+def _lines(view: Overview, without: Sequence[str]) -> Iterator[str]:
     yield from ("# Export readiness", "", f"{_MARKS[view.tone]}{escape(view.summary)}", "")
+    if without:
+        yield from (_left_out(without), "")
     yield from _table(view)
-    yield from _reasons(view)
+    if REASONS not in without:
+        yield from _reasons(view)
     if view.errors:
         yield from ("## Targets that could not be loaded", "")
         yield from (f"* {code(error.target)}: {escape(error.message)}" for error in view.errors)
         yield ""
     yield from _causes(view)
-    if view.problems:
+    if view.problems and FINDINGS not in without:
         yield from ("## Findings", "")
         for entry in view.problems:
-            yield from _entry(entry)
-    if view.advice:
+            yield from _entry(entry, evidence=EVIDENCE not in without)
+    if view.advice and NOTES not in without:
         yield from ("## Notes", "")
         for advice in view.advice:
             yield from _advice(advice)
@@ -152,7 +169,7 @@ def _scores(view: Overview) -> Iterator[str]:
     yield ""
 
 
-def _entry(entry: Entry) -> Iterator[str]:
+def _entry(entry: Entry, *, evidence: bool) -> Iterator[str]:
     finding = entry.finding
     yield f"### {escape(finding.severity)}: {escape(entry.title)} at {code(finding.place)}"
     yield ""
@@ -163,8 +180,8 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield from (f"**Rewrite:** {escape(entry.rewrite)}", "")
     yield f"Seen by {escape(entry.seen)}." + (f" Expected: {escape(entry.expected)}." if entry.expected else "")
     yield ""
-    for evidence in entry.evidence:
-        yield from ("<details><summary>Evidence</summary>", "", *block(clip(evidence, 5000)), "", "</details>", "")
+    for seen in entry.evidence if evidence else ():
+        yield from ("<details><summary>Evidence</summary>", "", *block(clip(seen, 5000)), "", "</details>", "")
 
 
 def _advice(advice: Advice) -> Iterator[str]:

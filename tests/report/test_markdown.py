@@ -10,7 +10,7 @@ from readiness_samples import passing, readinesses, sample, shared
 
 from exportlint.findings import CaseResult, CheckResult
 from exportlint.report.comparing import compare
-from exportlint.report.markdown import block, code, escape, render, render_comparison
+from exportlint.report.markdown import LONGEST, block, code, escape, render, render_comparison
 from exportlint.report.overview import environment_rows, overview
 
 OWN_HTML = {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
@@ -102,6 +102,38 @@ def test_names_that_are_targets_are_told_once_and_times_in_all():
     assert "| case | x | time |" in text
     assert "| hf:bert | ✅ passed | 1 min 15 s |" in text
     assert "| time of all checks | 2 min 30 s |" in text
+
+
+def many(number, evidence=""):
+    found = dataclasses.replace(sample().cases[1].checks[0].findings[0], evidence=evidence)
+    return dataclasses.replace(
+        sample(),
+        cases=tuple(
+            CaseResult(
+                name=f"case{n}",
+                target=f"case{n}",
+                checks=(CheckResult(name="x", outcome="failed", findings=(dataclasses.replace(found, line=n + 1),)),),
+            )
+            for n in range(number)
+        ),
+    )
+
+
+def test_what_fits_no_comment_is_left_out_beginning_with_evidence():
+    text = render(many(20, "long " * 1000))
+    assert len(text) <= LONGEST
+    assert "For want of room left out: evidence. The forms in JSON and HTML hold them." in text
+    assert (text.count("### error"), "<details>" in text) == (20, False)
+    assert "left out" not in render(many(3, "long " * 1000))
+
+
+def test_rows_are_left_out_last():
+    text = render(many(300))
+    assert "left out: evidence, notes, reasons, findings." in text
+    assert ("| case299 |" in text, "### error" in text) == (True, False)
+    text = render(many(4000))
+    assert LONGEST - 200 < len(text) <= LONGEST
+    assert text.endswith("|\n\nFor want of room left out: what follows. The forms in JSON and HTML hold them.\n")
 
 
 def test_lines_that_break_several_cases_and_the_linter_beside_the_checks():
