@@ -81,6 +81,12 @@ def listed(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:most]) + more
 
 
+def package(path: str) -> str | None:
+    """The installed package that a file belongs to; ``None`` for one of the project."""
+    found = re.search(r"(?:^|/)(?:site|dist)-packages/([^/]+)", path)
+    return found[1].removesuffix(".py") if found else None
+
+
 def short_path(path: str) -> str:
     """The path from its package on, where it lies in an installed library."""
     return re.sub(r".*/(?:site|dist)-packages/", "", path)

@@ -211,7 +211,8 @@ def measured() -> Readiness:
         Measurement(of="time", value=1.25, low=1.1, high=1.5, label="exported"),
         Measurement(of="time", value=0.5, low=0.45, high=0.6, label="AOTInductor"),
     )
-    shapes = CheckResult(name="shapes", outcome="failed", findings=(BRANCH,), measured=worst)
+    inside = replace(BRANCH, file="/opt/venv/lib/python3.11/site-packages/library/part.py")
+    shapes = CheckResult(name="shapes", outcome="failed", findings=(inside,), measured=worst)
     fast = (
         CheckResult(name="shapes", outcome="passed", measured=equal),
         CheckResult(name="speed", outcome="passed", measured=times),

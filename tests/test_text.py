@@ -6,7 +6,7 @@ import pytest
 from readiness_samples import sample
 
 from exportlint.findings import CheckResult
-from exportlint.text import clip, duration, encodable, listed, map_strings, one_line, short_path, visible
+from exportlint.text import clip, duration, encodable, listed, map_strings, one_line, package, short_path, visible
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,12 @@ def test_map_strings_reaches_all_and_mends_times():
     assert changed.errors[0].message == "NO SUCH FILE"
     assert changed.environment.examples == 20
     assert map_strings(CheckResult(name="x", outcome="passed", seconds=math.nan), str.strip).seconds == 0.0
+
+
+def test_package():
+    assert package("/x/lib/python3.11/site-packages/a/b.py") == "a"
+    assert package("site-packages/single.py") == "single"
+    assert package("models/a.py") is None
 
 
 def test_short_path():

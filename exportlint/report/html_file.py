@@ -57,6 +57,7 @@ def _filters(view: Overview) -> list[tuple[str, str, list[str]]]:
     return [
         ("outcome", "Outcome", sorted({word for row in view.rows for word in row.outcomes})),
         ("rule", "Rule", sorted({rule for row in view.rows for rule in row.rules})),
+        ("package", "Finding in", sorted({name for row in view.rows for name in row.packages})),
         ("origin", "From", sorted({row.origin for row in view.rows})),
     ]
 

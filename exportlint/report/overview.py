@@ -11,7 +11,7 @@ from exportlint.joining import same_place
 from exportlint.report.causes import causes
 from exportlint.report.score_card import score_card
 from exportlint.rules import catalogue
-from exportlint.text import clip, counted, duration, map_strings, one_line, short_path, visible
+from exportlint.text import clip, counted, duration, map_strings, one_line, package, short_path, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +36,7 @@ _VERDICTS = {
     "refuted": "predicted, and refuted by the checks",
     "not_exercised": "predicted, not exercised by the checks",
 }
+PROJECT = "project"  # stands for the packages that are not installed
 SHORT_REASON = 24  # characters
 # Checks whose notes say how far they reached: a pass with sizes that were left out is not a plain one.
 REACH = frozenset({"shapes"})
@@ -60,6 +61,7 @@ class Cell:
         red: Whether it makes the run fail.
         problems: How many of its findings are errors or warnings.
         rules: Codes of the rules of these findings, each once.
+        packages: Installed packages that these lie in, each once; `PROJECT` for files of none.
         rank: 0 for the worst outcome, more for better ones.
     """
 
@@ -74,6 +76,7 @@ class Cell:
     red: bool = False
     problems: int = 0
     rules: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     rank: int = len(_WORST_FIRST) + 4
 
 
@@ -105,6 +108,11 @@ class Row:
     def rules(self) -> tuple[str, ...]:
         """Codes of the rules of its findings, each once."""
         return tuple(dict.fromkeys(rule for cell in self.cells for rule in cell.rules))
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that its findings lie in, each once."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.packages))
 
 
 @dataclass(slots=True)
@@ -277,8 +285,13 @@ def _cell(check: CheckResult) -> Cell:
         red=check.red,
         problems=sum(finding.counts for finding in check.findings),
         rules=tuple(dict.fromkeys(one_line(finding.rule, 40) for finding in check.findings if finding.counts)),
+        packages=tuple(dict.fromkeys(_package(finding) for finding in check.findings if finding.counts)),
         rank=_check_rank(check),
     )
+
+
+def _package(finding: Finding) -> str:
+    return "_".join(one_line(package(finding.file or "") or PROJECT, 60).split())
 
 
 def _reach(check: CheckResult) -> list[str]:

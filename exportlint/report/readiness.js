@@ -10,6 +10,7 @@
   const search = document.getElementById("search");
   const outcome = document.getElementById("outcome");
   const rule = document.getElementById("rule");
+  const inside = document.getElementById("package");
   const origin = document.getElementById("origin");
   const chosen = document.getElementById("chosen");
   const count = document.getElementById("count");
@@ -20,6 +21,7 @@
     row.dataset.text.includes(search.value.trim().toLowerCase()) &&
     (!outcome.value || words(row, "outcomes").includes(outcome.value)) &&
     (!rule.value || words(row, "rules").includes(rule.value)) &&
+    (!inside.value || words(row, "packages").includes(inside.value)) &&
     (!origin.value || row.dataset.origin === origin.value);
 
   // The address holds which case, or which line, is looked at, so that Back and a link do what they should.
@@ -75,7 +77,7 @@
     });
   });
 
-  for (const control of [search, outcome, rule, origin]) control.addEventListener("input", update);
+  for (const control of [search, outcome, rule, inside, origin]) control.addEventListener("input", update);
   addEventListener("hashchange", () => {
     update();
     if (only()) controls.scrollIntoView();

@@ -72,6 +72,7 @@ def test_what_can_be_chosen():
     assert choices == {
         "outcome": ["crashed", "errored", "expected", "failed", "not-checked", "passed", "timed-out"],
         "rule": ["EXP101", "EXP201"],
+        "package": ["project"],
         "origin": ["models/cases.py"],
     }
 

@@ -62,7 +62,7 @@ def names(page) -> list[str]:
     return [row.inner_text() for row in page.locator("#cases tbody tr:visible th a").all()]
 
 
-ALL = ["unlucky", "decoder", "a", "b", "wrong", "known", "encoder", "model", "fast"]
+ALL = ["unlucky", "decoder", "wrong", "a", "b", "known", "encoder", "model", "fast"]
 
 
 def test_search_and_choices_leave_what_fits(page):
@@ -73,13 +73,16 @@ def test_search_and_choices_leave_what_fits(page):
     page.select_option("#outcome", "failed")
     assert names(page) == ["decoder"]
     page.fill("#search", "")
-    assert names(page) == ["decoder", "a", "b", "wrong"]
+    assert names(page) == ["decoder", "wrong", "a", "b"]
     page.select_option("#rule", "EXP101")
     assert names(page) == ["decoder", "wrong"]
-    page.select_option("#origin", "models/cases.py")
+    page.select_option("#package", "library")
+    assert names(page) == ["wrong"]
+    page.select_option("#package", "project")
     assert names(page) == ["decoder"]
     assert page.locator("article:visible").count() == 2  # what is known of another case is not shown
     page.select_option("#rule", "")
+    page.select_option("#package", "")
     page.select_option("#outcome", "")
     page.select_option("#origin", "model.py")
     assert names(page) == ["model"]
