@@ -237,7 +237,8 @@ class Runner:
         else:
             with self.verdicts.only_one(case.label):
                 checks = self._check_what_is_new(run, case, self.verdicts, also)
-        placed = results.in_file(checks, loading.split(case.target)[0])
+        shown = (check for check in checks if check.name in case.asks or not _never_ran(check, self.options))
+        placed = results.in_file(tuple(shown), loading.split(case.target)[0])
         marked = results.with_expectations(placed, case.expected)
         return CaseResult(name=case.name, target=case.label, checks=marked)
 
@@ -301,7 +302,9 @@ class Runner:
         def run(settings: Settings, emit: Emit) -> Ending:
             return self._run_here(lambda e: jobs.check(e, case, settings), emit)
 
-        checks = results.in_file(self._check(run, Progress({}, source=source)), source)
+        checks = self._check(run, Progress({}, source=source))
+        shown = (check for check in checks if case.asks_for(check.name) or not _never_ran(check, self.options))
+        checks = results.in_file(tuple(shown), source)
         marked = results.with_expectations(checks, case.expected_failures)
         return CaseResult(name=case.name, target=target, checks=marked)
 
@@ -480,6 +483,11 @@ class Runner:
             known = {"folder": workdir, "allowed": sorted(loader.allowed_packages())}
             ending = self._server.run(name, known, self._limits(), heard.on_message, path=path)
         return heard, ending, False
+
+
+def _never_ran(check: CheckResult, options: Options) -> bool:
+    """Whether a check that a case does not ask for did not come to run, so that it could not say that."""
+    return not are_chosen(options.checks) and check.outcome == "not_checked"
 
 
 def _left_out(check: CheckResult, options: Options) -> bool:

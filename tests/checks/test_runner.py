@@ -92,6 +92,19 @@ def test_a_model_without_end(tight, model, limit, outcome, words, mark):
     assert check(result, "shapes").reason == "the model does not run"
 
 
+class Broken(nn.Module):
+    def forward(self, x):
+        raise RuntimeError("broken")
+
+
+def test_what_a_case_does_not_ask_for_is_not_shown_where_its_model_does_not_run():
+    with Runner(Options()) as runner:
+        names = [check.name for check in runner.check_object(ModelCase(Broken, (X,)), "t").checks]
+        assert names == ["capture", "reload", "device", "shapes", "twins", "state", "lint"]
+        case = ModelCase(Broken, (X,), loss=lambda result: result.sum())
+        assert "training" in [check.name for check in runner.check_object(case, "t").checks]
+
+
 def test_a_capture_without_end_keeps_the_other_checks(tight):
     result = tight.check_object(ModelCase(Forked, (X,), inputs2=(torch.ones(4, 3),)), "t")
     capture = check(result, "capture")
