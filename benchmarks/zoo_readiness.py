@@ -4,8 +4,8 @@
 
 Writes ``readiness.json.gz``, which follows the schema of reports and can be given to ``exportlint report diff``, and
 from it ``readiness.md``. Where results hold a model several times, the last line counts. A report is of one torch:
-results of others than ``--torch``, by default that of the last line, are left out. Files are named from their package's
-folder on; where a path of the machine would be left, nothing is written.
+results of others than ``--torch``, by default that of the last line, are left out, unless ``any`` is asked for. Files
+are named from their package's folder on; where a path of the machine would be left, nothing is written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import portable_report
 from exportlint import whole_file
 from exportlint.findings import CaseResult, Environment, Readiness, TargetError
 from exportlint.report import markdown
+from exportlint.text import counted
 
 OF_ENVIRONMENT = ("exportlint", "python", "torch")  # whose versions have fields of their own
 
@@ -43,7 +45,7 @@ def readiness(records: list[dict[str, Any]]) -> Readiness:
         torch=_versions(chosen, "torch"),
         platform="",
         date=max(record["date"] for record in chosen),
-        isolation="server",
+        isolation="; ".join(["server", *(_shares(chosen) if "," in _versions(chosen, "torch") else [])]),
         devices=tuple(dict.fromkeys(name for s in settings for name in s["devices"])),
         checks=tuple(dict.fromkeys(name for s in settings for name in s["checks"])),
         packages=tuple(sorted(packages)),
@@ -53,6 +55,12 @@ def readiness(records: list[dict[str, Any]]) -> Readiness:
         TargetError(target=record["model"], message=record["error"]) for record in chosen if record["case"] is None
     )
     return portable_report.portable(Readiness(environment=environment, cases=cases, errors=errors))
+
+
+def _shares(records: list[dict[str, Any]]) -> list[str]:
+    """How many models were checked with each torch."""
+    found = Counter(record["versions"]["torch"] for record in records)
+    return [f"{counted(number, 'model')} with torch {torch}" for torch, number in sorted(found.items())]
 
 
 def _versions(records: list[dict[str, Any]], name: str) -> str:
@@ -68,7 +76,7 @@ def main() -> int:
     options = parser.parse_args()
     records = read(options.results)
     torch = options.torch or records[-1]["versions"]["torch"]
-    chosen = [record for record in records if record["versions"]["torch"] == torch]
+    chosen = [record for record in records if torch in ("any", record["versions"]["torch"])]
     if len(chosen) < len(records):
         print(f"{len(records) - len(chosen)} of {len(records)} results are of another torch than {torch}: left out")
     if not chosen:

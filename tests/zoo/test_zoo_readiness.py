@@ -92,6 +92,12 @@ def test_another_torch_may_be_asked_for(tmp_path):
     rows = row("timm:a", torch="2.13.0"), row("timm:b")
     assert write(tmp_path, *rows, arguments=["--torch", "2.13.0"]).returncode == 0
     assert [case.name for case in read(tmp_path / "readiness.json.gz").cases] == ["timm:a"]
+    assert write(tmp_path, *rows, arguments=["--torch", "any"]).returncode == 0
+    found = read(tmp_path / "readiness.json.gz").environment
+    assert (found.torch, found.isolation) == (
+        "2.13.0, 2.14.1",
+        "server; 1 model with torch 2.13.0; 1 model with torch 2.14.1",
+    )
     ran = write(tmp_path, *rows, arguments=["--torch", "2.12"])
     assert (ran.returncode, ran.stderr.strip()) == (1, "no result is of torch 2.12")
 
