@@ -113,6 +113,97 @@ class Selected(Edit, frozen=True, array_like=True, tag=True):
     """Make ``torch.where`` of what the node decides: a conditional expression, or an ``if`` with two outcomes."""
 
 
+class Unasked(Edit, frozen=True, array_like=True, tag=True):
+    """Leave out the question whether there is anything, of which the node is a part, where nothing changes nothing."""
+
+
+class Raised(Edit, frozen=True, array_like=True, tag=True):
+    """Make an assertion of torch of the ``if`` that does nothing but raise an error, and whose test the node is."""
+
+
+class Skipped(Edit, frozen=True, array_like=True, tag=True):
+    """Ask only in eager whether a mask may be forgotten: the node is in the test of the ``if`` that forgets it."""
+
+
+class Branched(Edit, frozen=True, array_like=True, tag=True):
+    """Make functions for ``torch.cond`` of the two ways of the ``if`` whose test the node is."""
+
+
+class Unread(Edit, frozen=True, array_like=True, tag=True):
+    """Leave out ``.item()``, the call that the node is, where the number is only computed with, and decides.
+
+    Attributes:
+        test: The test that it decides, which becomes `Selected`.
+    """
+
+    test: Range
+
+
+class Lifted(Edit, frozen=True, array_like=True, tag=True):
+    """Index with a tensor of one dimension in the place of one of none, and take the one result."""
+
+
+class Stacked(Edit, frozen=True, array_like=True, tag=True):
+    """Call every module of the container that the node indexes, and choose among the results."""
+
+
+class Hoisted(Edit, frozen=True, array_like=True, tag=True):
+    """Compute the node in ``__init__``, and keep it as an attribute of this name."""
+
+    name: str
+
+
+class Computed(Edit, frozen=True, array_like=True, tag=True):
+    """Put a tensor in the place of a number that is only computed with; ``ARGUMENT`` stands for its arguments."""
+
+    source: str
+
+
+class Followed(Edit, frozen=True, array_like=True, tag=True):
+    """Move the tensor that is the default of the parameter of this name, which the node is, to a device at first."""
+
+    name: str
+    source: str
+
+
+class Undecorated(Edit, frozen=True, array_like=True, tag=True):
+    """Take the decorator of this name off the function that the node calls."""
+
+    name: str
+
+
+class Recomputed(Edit, frozen=True, array_like=True, tag=True):
+    """Compute anew in each call what the ``if`` around the node, or whose test it is, keeps on ``self``."""
+
+
+class Unthreaded(Edit, frozen=True, array_like=True, tag=True):
+    """Call in turn what the pool of threads maps that the node makes."""
+
+
+class Owned(Edit, frozen=True, array_like=True, tag=True):
+    """Keep the global number that the node, an augmented assignment, changes in a buffer outside of the state dict."""
+
+    name: str
+
+
+class Copied(Edit, frozen=True, array_like=True, tag=True):
+    """Write to the buffer of this name, to which the node binds something else."""
+
+    name: str
+
+
+class Plain(Edit, frozen=True, array_like=True, tag=True):
+    """Leave sizes in the tuple of which the call makes an array, and ask Python for the largest and smallest."""
+
+
+class Unwrapped(Edit, frozen=True, array_like=True, tag=True):
+    """Save the state dict of the module in the wrapper whose state dict the call saves."""
+
+
+class Vectorised(Edit, frozen=True, array_like=True, tag=True):
+    """Compute of all rows at once what the loop over the node computes of each."""
+
+
 class Renamed(Edit, frozen=True, array_like=True, tag=True):
     """Rename the attribute of ``self`` in the class around the node, and where it is registered by its name."""
 
@@ -129,7 +220,9 @@ class Below(Edit, frozen=True, array_like=True, tag=True):
 
 AnyEdit = (
     Keyword | Moved | Behind | Called | OfArgument | Asserted | Counted | Answered | Tensorial | Registered | Listed
-    | Guarded | Selected | Renamed | Below
+    | Guarded | Selected | Unasked | Raised | Skipped | Branched | Unread | Lifted | Stacked | Hoisted | Computed
+    | Followed | Undecorated | Recomputed | Unthreaded | Owned | Copied | Plain | Unwrapped | Vectorised | Renamed
+    | Below
 )  # fmt: skip
 
 
@@ -141,16 +234,19 @@ class Fix(msgspec.Struct, frozen=True, array_like=True):
         edits: What to do; all of it or nothing.
         applicability: ``safe``: what the model computes where it ran stays as it is, and so does its state dict;
             ``unsafe``: that may change; ``display``: it is shown and never applied.
+        otherwise: What to do where the code is not of the kind that this fits.
     """
 
     title: str
     edits: tuple[AnyEdit, ...]
     applicability: Applicability = "safe"
+    otherwise: Fix | None = None
 
     @property
     def needs_tensor(self) -> bool:
         """Whether it is complete only with the name of a tensor at hand."""
-        return AT_HAND in self.title or any(AT_HAND in getattr(edit, "source", "") for edit in self.edits)
+        own = AT_HAND in self.title or any(AT_HAND in getattr(edit, "source", "") for edit in self.edits)
+        return own or (self.otherwise is not None and self.otherwise.needs_tensor)
 
     def with_tensor(self, name: str) -> Fix:
         """The fix with the name of a tensor written in."""
@@ -158,9 +254,18 @@ class Fix(msgspec.Struct, frozen=True, array_like=True):
             msgspec.structs.replace(e, source=e.source.replace(AT_HAND, name)) if hasattr(e, "source") else e
             for e in self.edits
         )
-        return Fix(self.title.replace(AT_HAND, name), edits, self.applicability)
+        otherwise = self.otherwise.with_tensor(name) if self.otherwise is not None else None
+        return Fix(self.title.replace(AT_HAND, name), edits, self.applicability, otherwise)
 
 
 def fix(title: str, *edits: AnyEdit, unsafe: bool = False) -> Fix:
     """A fix of these edits."""
     return Fix(title, edits, "unsafe" if unsafe else "safe")
+
+
+def first_of(*fixes: Fix) -> Fix:
+    """The first of these that fits the code; all are of the same applicability."""
+    *before, found = fixes
+    for each in reversed(before):
+        found = msgspec.structs.replace(each, otherwise=found)
+    return found

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.texts import applied, texts
-from exportlint.fixes.tree import Text, Tree, UnfitError
+from exportlint.fixes.texts import applied, fitting
+from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError
 from exportlint.source.files import LINE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Fixed:
         data: The text, encoded as it was.
         mended: The findings whose fixes were written, each with its place in the round that wrote it.
         unmended: Findings whose fix did not make them go away, or brought others; nothing of it was written.
-        unfit: Findings whose fix cannot be written into this text, each with what is in the way.
+        unfit: Findings whose fix fits but cannot be written into this text, each with what is in the way.
     """
 
     data: bytes
@@ -125,13 +125,15 @@ class _Rounds:
         return list(self._chosen(asked, tree))
 
     def _chosen(self, asked: Iterable[tuple[Prediction, Fix]], tree: Tree) -> Iterator[_Change]:
-        """The fixes that fit the code and do not overlap; those that do not fit are noted."""
+        """The fixes that fit the code and do not overlap; what is in the way of others is noted."""
         taken: set[Text] = set()
         for finding, fix in asked:
             try:
-                made = texts(tree, fix)
-            except UnfitError as error:
+                _, made = fitting(tree, fix)
+            except HinderedError as error:
                 self.unfit.append((finding, str(error)))
+                continue
+            except UnfitError:
                 continue
             if made and not _overlap(made, taken):
                 taken.update(made)

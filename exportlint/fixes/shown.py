@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ class ShownFixes:
 
     _path: Path | None = None
     _tree: Tree | None = None
+    _known: dict[tuple[Path, Fix], bool] = field(default_factory=dict)
+
+    def fit(self, path: Path, source: SourceFile | None, fix: Fix) -> bool:
+        """Whether the fix of a finding in a file would write anything."""
+        if (path, fix) not in self._known:
+            self._known[path, fix] = self.of(path, source, fix) is not None
+        return self._known[path, fix]
 
     def of(self, path: Path, source: SourceFile | None, fix: Fix | None) -> ShownFix | None:
         """The fix of a finding in a file; ``None`` where there is none or nothing can be written."""
@@ -44,15 +51,15 @@ class ShownFixes:
             self._path, self._tree = path, _parsed(source.text)
         if self._tree is None:
             return None
-        from exportlint.fixes.texts import texts
+        from exportlint.fixes.texts import fitting
         from exportlint.fixes.tree import UnfitError
 
         try:
-            made = texts(self._tree, fix)
+            chosen, made = fitting(self._tree, fix)
         except UnfitError:
             return None
         edits = tuple((self._tree.range_of(text.start, text.end), text.content) for text in made)
-        return ShownFix(fix.title, fix.applicability, edits) if edits else None
+        return ShownFix(chosen.title, chosen.applicability, edits) if edits else None
 
 
 def _parsed(text: str) -> Tree | None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from exportlint.fixes import decisions
+from exportlint.fixes.blocks import names_in, without
 from exportlint.fixes.imports import torch_name
+from exportlint.fixes.initial import in_init
 from exportlint.fixes.tree import Text, Tree, UnfitError, is_attribute, last_name
 
 if TYPE_CHECKING:
-    from exportlint.fixes.edits import Counted, Listed, Registered, Renamed
+    from exportlint.fixes.edits import Copied, Counted, Listed, Owned, Registered, Renamed
 
 _NAMED = ("register_buffer", "register_parameter", "register_module", "add_module")
 # Bases that are known to bind no attribute that a model would give a tensor to.
@@ -171,19 +174,110 @@ def counted(tree: Tree, edit: Counted) -> list[Text]:
     start, end = tree.span(bindings[0])
     _need_initialised(tree, function, start)
     _need_free(tree, cls, edit.name)
+    chosen: list[Text] = []
     for node in tree.inside(cls, cst.Attribute):
         outer = tree.parents[node]
         bound = isinstance(outer, cst.AssignTarget) or outer is change
         if is_attribute(node, edit.name) and not bound and not isinstance(outer, cst.BinaryOperation):
-            raise UnfitError("it is not only computed with")
+            chosen += _decision(tree, outer)
     name, imports = torch_name(tree, "torch.tensor")
+    imports += chosen
     kept = f'self.register_buffer("{edit.name}", {name}({tree.source(first)}), persistent=False)'
     tree.uncommented(*tree.span(change))
     changed = f"{tree.source(change.target)}.{operator}({tree.source(change.value)})"
     return [*imports, tree.replaced(start, end, kept), tree.replaced(*tree.span(change), changed)]
 
 
-def _change(tree: Tree, edit: Counted) -> cst.AugAssign:
+def _decision(tree: Tree, node: cst.CSTNode) -> list[Text]:
+    """A decision by a number as one by the tensor that it becomes."""
+    if isinstance(node, (cst.Comparison, cst.ComparisonTarget)):
+        compared = node if isinstance(node, cst.Comparison) else tree.parents[node]
+        outer = tree.parents[compared]
+        if isinstance(outer, cst.If) and outer.test is compared:
+            return decisions.chosen(tree, outer)
+    raise UnfitError("it is not only computed with")
+
+
+def owned(tree: Tree, edit: Owned) -> list[Text]:
+    """A global number that each call of a method changes as a buffer of the module."""
+    change = _change(tree, edit)
+    operator = _INPLACE.get(type(change.operator))
+    function, cls = tree.around(change, cst.FunctionDef), tree.around(change, cst.ClassDef)
+    new = edit.name.lower()
+    _need_alone(tree, function, edit.name)
+    if operator is None or tree.parents[tree.parents[function]] is not cls:
+        raise UnfitError("it is no plain counter")
+    _need_free(tree, cls, new)
+    if any(is_attribute(node, new) for node in tree.inside(cls, cst.Attribute)):
+        raise UnfitError("the name is taken")
+    name, imports = torch_name(tree, "torch.tensor")
+    kept = f'self.register_buffer("{new}", {name}({edit.name}), persistent=False)'
+    made = [*imports, in_init(tree, cls, kept)]
+    for node in names_in(tree, function.body):
+        outer = tree.parents[node]
+        if node.value != edit.name:
+            continue
+        if isinstance(outer, cst.NameItem):
+            made.append(_undeclared(tree, outer))
+            continue
+        if outer is not change and not isinstance(outer, cst.BinaryOperation):
+            raise UnfitError("it is not only computed with")
+        if outer is not change:
+            made.append(tree.replaced(*tree.span(node), f"self.{new}"))
+    tree.uncommented(*tree.span(change))
+    return [*made, tree.replaced(*tree.span(change), f"self.{new}.{operator}({tree.source(change.value)})")]
+
+
+def _undeclared(tree: Tree, item: cst.NameItem) -> Text:
+    """The edit that takes out a ``global`` statement of one name."""
+    statement = tree.parents[item]
+    line = tree.parents[statement]
+    if (
+        not isinstance(statement, cst.Global)
+        or len(statement.names) != 1
+        or not isinstance(line, cst.SimpleStatementLine)
+    ):
+        raise UnfitError("it is declared with others")
+    return without(tree, line)
+
+
+def _need_alone(tree: Tree, function: cst.FunctionDef, name: str) -> None:
+    """Look whether one function alone changes a global number, and nothing else in the file reads it.
+
+    Raises:
+        UnfitError: When something else does.
+    """
+    start, end = tree.span(function)
+    for node in tree.inside(tree.module, cst.Name):
+        if node.value == name and not start <= tree.span(node)[0] < end and not _is_number(tree, node):
+            raise UnfitError("it is used elsewhere")
+
+
+def _is_number(tree: Tree, node: cst.Name) -> bool:
+    """Whether a name is bound to a number at the top level of the file."""
+    return any(
+        isinstance(small, cst.Assign)
+        and isinstance(small.value, cst.Integer)
+        and any(target.target is node for target in small.targets)
+        for line in tree.module.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for small in line.body
+    )
+
+
+def copied(tree: Tree, edit: Copied) -> list[Text]:
+    """A buffer that is bound anew, written to in place."""
+    node = tree.find(edit.range, cst.CSTNode)  # type: ignore[type-abstract]
+    assign = node if isinstance(node, cst.Assign) else tree.around(node, cst.Assign)
+    target = assign.targets[0].target
+    if len(assign.targets) != 1 or not is_attribute(target, edit.name):
+        raise UnfitError("it is not bound by a plain assignment")
+    start, end = tree.span(assign)
+    tree.uncommented(start, end)
+    return [tree.replaced(start, end, f"self.{edit.name}.copy_({tree.text[slice(*tree.span(assign.value))]})")]
+
+
+def _change(tree: Tree, edit: Counted | Owned) -> cst.AugAssign:
     """The augmented assignment at a place, or whose target is there."""
     try:
         return tree.find(edit.range, cst.AugAssign)

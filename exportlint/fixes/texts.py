@@ -7,16 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from exportlint.fixes import calls, edits, state, statements
+from exportlint.fixes import (
+    branches,
+    caches,
+    calls,
+    decisions,
+    edits,
+    emptiness,
+    loops,
+    numbers,
+    state,
+    statements,
+    wrappers,
+)
 from exportlint.fixes.imports import torch_name
-from exportlint.fixes.tree import Text, Tree, UnfitError
+from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def fitting(tree: Tree, fix: edits.Fix) -> tuple[edits.Fix, tuple[Text, ...]]:
+    """A fix, or the first of what is to be done otherwise that fits, and what it writes.
+
+    Raises:
+        UnfitError: When nothing fits the code.
+    """
+    reason: UnfitError | None = None
+    each: edits.Fix | None = fix
+    while each is not None:
+        try:
+            return each, texts(tree, each)
+        except UnfitError as error:
+            reason = error if reason is None or isinstance(error, HinderedError) else reason
+            each = each.otherwise
+    raise reason or UnfitError("nothing is to be written")
+
+
 def texts(tree: Tree, fix: edits.Fix) -> tuple[Text, ...]:
-    """What a fix writes, in the order of the file, without overlaps.
+    """What a fix itself writes, in the order of the file, without overlaps.
 
     Raises:
         UnfitError: When it does not fit the code.
@@ -53,7 +82,25 @@ _HANDLERS: dict[type[edits.Edit], Callable[[Tree, Any], list[Text]]] = {
     edits.Registered: state.registered,
     edits.Listed: state.listed,
     edits.Guarded: statements.guarded,
-    edits.Selected: statements.selected,
+    edits.Selected: decisions.selected,
+    edits.Unasked: emptiness.unasked,
+    edits.Raised: decisions.raised,
+    edits.Branched: branches.branched,
+    edits.Skipped: decisions.skipped,
+    edits.Unread: decisions.unread,
+    edits.Lifted: numbers.lifted,
+    edits.Stacked: numbers.stacked,
+    edits.Hoisted: numbers.hoisted,
+    edits.Computed: numbers.computed,
+    edits.Followed: numbers.followed,
+    edits.Undecorated: caches.undecorated,
+    edits.Recomputed: caches.recomputed,
+    edits.Unthreaded: wrappers.unthreaded,
+    edits.Unwrapped: wrappers.unwrapped,
+    edits.Owned: state.owned,
+    edits.Copied: state.copied,
+    edits.Plain: numbers.plain,
+    edits.Vectorised: loops.vectorised,
     edits.Renamed: state.renamed,
     edits.Below: statements.below,
 }

@@ -26,6 +26,10 @@ class UnfitError(Exception):
     """A fix does not fit the code that it is for."""
 
 
+class HinderedError(UnfitError):
+    """A fix fits, and something is in the way that can be taken out of it."""
+
+
 class Text(NamedTuple):
     """Characters of a file, by their offsets, and what stands there instead."""
 
@@ -59,17 +63,22 @@ class Tree:
         try:
             self.module = cst.parse_module(self.text)
         except (cst.ParserSyntaxError, RecursionError, ValueError) as error:
-            raise UnfitError(_hindrance(self.text)) from error
+            raise HinderedError(_hindrance(self.text)) from error
         if self.module.code != self.text:
-            raise UnfitError(_hindrance(self.text))
+            raise HinderedError(_hindrance(self.text))
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         self.positions = wrapper.resolve(PositionProvider)
         self._starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
 
     def _enter(self, line: int) -> None:
         """Note the nodes of the statement at the top level that a line belongs to, each with the node around it."""
-        ends = (s for s in self.module.body if self.positions[s].end.line >= line)
-        waiting: list[cst.CSTNode] = [s for s in [next(ends, None)] if s is not None and s not in self.parents]
+        found = next((s for s in self.module.body if self.positions[s].end.line >= line), None)
+        if found is not None:
+            self.enter(found)
+
+    def enter(self, statement: cst.BaseStatement) -> None:
+        """Note the nodes of a statement at the top level, each with the node around it."""
+        waiting: list[cst.CSTNode] = [statement] if statement not in self.parents else []
         self.parents.update(dict.fromkeys(waiting, self.module))
         while waiting:
             node = waiting.pop()
@@ -103,7 +112,7 @@ class Tree:
         for _ in node.lpar:
             head, behind = self.text[:start].rstrip(), _CLOSED.match(self.text, end)
             if not head.endswith("(") or behind is None:
-                raise UnfitError("a comment stands beside it")
+                raise HinderedError("a comment stands beside it")
             start, end = len(head) - 1, behind.end()
         return self.text[start:end]
 
@@ -174,7 +183,7 @@ class Tree:
         """
         found = self.text[start:end]
         if "#" in found:
-            raise UnfitError("a comment would be lost")
+            raise HinderedError("a comment would be lost")
         return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.shown import ShownFixes
 from exportlint.linting.excerpts import Excerpts
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Results:
         excerpts: The lines of the files.
         colour: Whether the reader sees colours.
         offered: Fixes that a further run could write.
+        fixes: Which of them fit the code.
     """
 
     shown: tuple[Prediction, ...] = ()
@@ -52,6 +54,7 @@ class Results:
     excerpts: Excerpts = field(default_factory=Excerpts)
     colour: bool = False
     offered: tuple[Applicability, ...] = ("safe", "unsafe")
+    fixes: ShownFixes = field(default_factory=ShownFixes)
 
 
 def render(name: str, results: Results) -> str:

@@ -82,8 +82,11 @@ def _fixable(results: Results) -> list[str]:
 
 
 def _offer(prediction: Prediction, results: Results) -> Applicability | None:
+    """Whether a further run would write a fix, which it does only where it fits the code, and how safe that is."""
     fix = prediction.fix_among(results.offered)
-    return None if fix is None else fix.applicability
+    if fix is None or not results.fixes.fit(prediction.path, results.excerpts.source(prediction.path), fix):
+        return None
+    return fix.applicability
 
 
 def rule_of(prediction: Prediction, results: Results, kind: str = "") -> str:

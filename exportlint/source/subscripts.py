@@ -132,6 +132,8 @@ def _of_tensor(base: Tensor, indices: tuple[Value, ...]) -> Value:
         scalar = None if dims is None else not dims
     elif any(isinstance(i, Union) for i in indices):
         scalar = None
+    elif Const(None) in indices:
+        scalar = False
     first = indices[0]
     keeps = base.counted and isinstance(first, Sequence) and first.kind == "slice" and first.items == (Const(None),) * 3
     return replace(

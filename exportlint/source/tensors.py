@@ -48,7 +48,12 @@ _NO_MEETING = frozenset({
 })  # fmt: skip
 # The result holds bools.
 _BOOLEAN = frozenset({
-    "bool", "logical_not", "logical_and", "logical_or", "isnan", "isinf", "eq", "ne", "lt", "gt", "le", "ge",
+    "bool", "logical_not", "logical_and", "logical_or", "logical_xor", "isnan", "isinf", "isfinite", "isclose", "isin",
+    "eq", "ne", "lt", "gt", "le", "ge",
+})  # fmt: skip
+# The result holds bools if the operand does; of bytes, `any` and `all` make bytes.
+_STAYS_BOOLEAN = frozenset({
+    "any", "all", "view", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "transpose", "permute", "expand",
 })  # fmt: skip
 # The result holds floating-point numbers, whatever the operands hold.
 _REAL = frozenset({
@@ -193,6 +198,7 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
         return _python_number(it, node, short, given, state)
     made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
     made = replace(made, real=short in _REAL or (made.real and short in _STAYS_REAL))
+    made = replace(made, boolean=_is_boolean(short, given[0] if given else None))
     made = _sized(made, short, given, arguments)
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
 
@@ -204,6 +210,11 @@ def _computed_with(short: str, arguments: Arguments) -> Arguments:
         return arguments
     kept = {name: value for name, value in arguments.keywords.items() if name != "in_proj_weight"}
     return replace(arguments, positional=(*arguments.positional[:5], UNKNOWN, *arguments.positional[6:]), keywords=kept)
+
+
+def _is_boolean(name: str, first: Tensor | None) -> bool:
+    """Whether what a function or method makes of its first tensor holds bools."""
+    return name in _BOOLEAN or (name in _STAYS_BOOLEAN and first is not None and first.boolean)
 
 
 def _python_number(it: Interpreter, node: ast.AST, short: str, given: list[Tensor], state: State) -> Value:
@@ -310,7 +321,7 @@ def call_method(
         use(it, arguments.all)
         return _new(it, node, (receiver, name), arguments, state)
     others = tuple(arguments.all) if name not in _NO_MEETING else ()
-    made = replace(combine(it, node, (receiver, *others), state), boolean=name in _BOOLEAN)
+    made = replace(combine(it, node, (receiver, *others), state), boolean=_is_boolean(name, receiver))
     made = replace(made, real=name in _REAL or (made.real and name in _STAYS_REAL))
     made = _sized(made, name, [receiver], _with(receiver, arguments))
     if name in ("view", "reshape"):
@@ -360,6 +371,7 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         dims=_made_dims(short, arguments),
         real="dtype" not in arguments.keywords and (short in _FILLED or _is_float(first)),
         exact=short in _DATA and short != "Tensor" and first is not None and _is_known(first),
+        boolean=short == "tensor" and _is_bool(first) and "dtype" not in arguments.keywords,
     )
     if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
         made = replace(first, kept="")
@@ -383,6 +395,10 @@ def _is_float(value: Value | None) -> bool:
     if isinstance(value, Sequence):
         return any(_is_float(item) for item in value.items or ())
     return isinstance(value, Const) and isinstance(value.value, float)
+
+
+def _is_bool(value: Value | None) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, bool)
 
 
 def _made_dims(short: str, arguments: Arguments) -> tuple[Value, ...] | None:

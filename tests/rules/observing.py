@@ -247,7 +247,11 @@ def parts(value: Any) -> list[Any]:
 
 def rewritten(source: str, other: str) -> dict[str, list[str]]:
     """Whether an example computes bit for bit what another one does, which it was made of, and keeps its state dict."""
-    before, after = Example(other), Example(source)
+    try:
+        before = Example(other)
+    except Exception as error:  # a model that cannot be built, for instance
+        return {"eager": ["nothing to compare with", repr(error)[:300]]}
+    after = Example(source)
     kept = list(before.model.state_dict()) == list(after.model.state_dict())
     state = {"state dict": ["same" if kept else "differs", f"{[*after.model.state_dict()]}"]}
     wanted = references(other)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Asserted, Selected, fix
+from exportlint.fixes.edits import Asserted, Branched, Raised, Selected, Skipped, Unasked, first_of, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked
@@ -61,11 +61,25 @@ def match(event: Asked) -> Iterator[Match]:
 
 
 def _fix(event: Asked) -> Fix | None:
-    """Both ways are computed, and one is chosen; only for a tensor of bools, which is what torch.where takes."""
-    chosen = event.by in ("if", "conditional expression")
-    if chosen and isinstance(event.value, Tensor) and event.value.boolean:
-        return fix("Compute both ways and choose by torch.where", Selected(event.site.range), unsafe=True)
-    return None
+    """What needs no answer; else both ways are computed, and one is chosen, which needs a tensor of bools."""
+    place, value = event.site.range, event.value
+    if event.by not in ("if", "conditional expression"):
+        return None
+    if isinstance(value, Number) and value.how == "equal":
+        return fix("Compare element by element, and choose by torch.where", Selected(place), unsafe=True)
+    skipped = fix("Ask in eager alone", Skipped(place), unsafe=True)
+    if not isinstance(value, Tensor) or not value.boolean:
+        return skipped if isinstance(value, Tensor) and event.by == "if" else None
+    where = fix("Compute both ways and choose by torch.where", Selected(place), unsafe=True)
+    if event.by != "if":
+        return where
+    return first_of(
+        fix("Leave out the question, since nothing changes nothing", Unasked(place), unsafe=True),
+        fix("Record the assertion", Raised(place), unsafe=True),
+        where,
+        fix("Make the two ways functions for torch.cond", Branched(place), unsafe=True),
+        skipped,
+    )
 
 
 def _is_tensor(value: Value) -> bool:
@@ -248,6 +262,70 @@ RULE = Rule(
                 """,
                 init="self.rtol = None",
                 inputs="torch.ones(2, 4), torch.ones(2, 4)",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    low = x < 2
+                    if low.any():
+                        x = x.clone()
+                        x[low] = 0
+                    return x * 2
+            """,
+                inputs2="torch.ones(2, 4) * 3",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    low = x < 2
+                    if low.dim():
+                        x = x.clone()
+                        x[low] = 0
+                    return x * 2
+            """,
+                inputs2="torch.ones(2, 4) * 3",
+            ),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    if torch.isinf(x).any():
+                        raise ValueError("finite input wanted")
+                    return x * 2
+            """),
+            good=example(
+                """
+                def forward(self, x):
+                    if torch.isinf(x).is_complex():
+                        raise ValueError("finite input wanted")
+                    return x * 2
+            """
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    y = x + 1
+                    if x.sum() > 0:
+                        x = x * 2
+                        y = y - x
+                    return x * y
+            """,
+                inputs2="-torch.ones(2, 4)",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    y = x + 1
+                    if x.dim() > 0:
+                        x = x * 2
+                        y = y - x
+                    return x * y
+            """,
+                inputs2="-torch.ones(2, 4)",
             ),
         ),
     ),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Lifted, Stacked, Unasked, Unread, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
@@ -32,6 +33,8 @@ from exportlint.source.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from exportlint.fixes.edits import Fix
 
 # Functions of ``math``: those that symbols have but a strict export refuses, those that round, and those that ask.
 _SYMBOLIC = frozenset({
@@ -88,7 +91,18 @@ def _asked(event: Asked) -> Iterator[Match]:
     number = _number(event.value)
     if number is not None:
         variant = "assert" if event.by == "assert" else ""
-        yield Match(event.site, f"`{event.text}` is decided by {_origin(number)}", variant)
+        yield Match(event.site, f"`{event.text}` is decided by {_origin(number)}", variant, fix=_fix(event, number))
+
+
+def _fix(event: Asked, number: Number) -> Fix | None:
+    """Nobody need ask for a size where nothing changes nothing, and a number can stay in its tensor."""
+    if event.by == "if" and number.how in ("size", "numel"):
+        return fix("Leave out the question, since nothing changes nothing", Unasked(event.site.range), unsafe=True)
+    chosen = number.how == "item" and event.by in ("if", "conditional expression")
+    if chosen and number.site is not None and number.site.source is event.site.source:
+        kept = Unread(number.site.range, event.site.range)
+        return fix("Keep the number in its tensor, and choose by torch.where", kept, unsafe=True)
+    return None
 
 
 def _converted(event: Converted) -> Iterator[Match]:
@@ -160,11 +174,14 @@ def _indexed(event: Indexed) -> Iterator[Match]:
     if tensor is None:
         return
     if isinstance(event.value, TorchModule) and event.value.parts:
-        yield Match(event.site, f"a container of modules is indexed by a tensor: `{event.site.text}`")
+        every = fix("Call every module, and choose among the results", Stacked(event.site.range), unsafe=True)
+        plain = every if event.value.name == "torch.nn.ModuleList" else None
+        yield Match(event.site, f"a container of modules is indexed by a tensor: `{event.site.text}`", fix=plain)
     elif isinstance(event.value, Sequence) and event.value.kind in ("list", "tuple"):
         yield Match(event.site, f"a Python {event.value.kind} is indexed by a tensor: `{event.site.text}`", "lookup")
     elif isinstance(event.value, Tensor) and tensor.scalar is True and not tensor.boolean:
-        yield Match(event.site, f"`{event.site.text}` indexes with a tensor of no dimension", "scalar index")
+        one = fix("Index with a tensor of one dimension", Lifted(event.site.range), unsafe=True)
+        yield Match(event.site, f"`{event.site.text}` indexes with a tensor of no dimension", "scalar index", fix=one)
 
 
 RULE = Rule(
@@ -464,6 +481,34 @@ RULE = Rule(
                     return x[:, : abs(n)].sum(1)
                 """,
                 inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    out = torch.zeros_like(x)
+                    for i in range(2):
+                        rows = (x[:, 0] > i).nonzero()[:, 0]
+                        if rows.numel() == 0:
+                            continue
+                        out.index_copy_(0, rows, x[rows] * 2)
+                    return out
+            """,
+                inputs2="torch.zeros(2, 4)",
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    out = torch.zeros_like(x)
+                    for i in range(2):
+                        rows = (x[:, 0] > i).nonzero()[:, 0]
+                        if rows.dim() == 0:
+                            continue
+                        out.index_copy_(0, rows, x[rows] * 2)
+                    return out
+            """,
+                inputs2="torch.zeros(2, 4)",
             ),
         ),
     ),

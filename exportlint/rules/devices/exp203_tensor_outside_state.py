@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Listed, Registered, fix
+from exportlint.fixes.edits import AT_HAND, Followed, Listed, Registered, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Changed, Event, Met
@@ -55,7 +55,9 @@ def _met(event: Met) -> Match:
         return Match(event.site, f"`{named}` holds a plain tensor, {meets}", rewrite=rewrite)
     rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
     registered = fix("Register it as a buffer outside of the state dict", Registered(event.site.range, name))
-    made = registered if kind == "attribute" else None
+    moved = Followed(event.site.range, name, f"{AT_HAND}.device")
+    followed = fix(f"Move it to the device of `{AT_HAND}`", moved)
+    made = {"attribute": registered, "default": followed}.get(kind)
     return Match(event.site, f"`{named}` is a plain tensor, {meets}", rewrite=rewrite, fix=made)
 
 

@@ -23,7 +23,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, fix
+from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, Plain, Vectorised, fix
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
@@ -139,11 +139,17 @@ def _iterated(event: Iterated) -> Iterator[Match]:
     if isinstance(value, Sequence) and value.kind == "range" and _varying(value.dim):
         if _counts_features(event.site, sizes((value.dim,)), _loop_variable(event.site)):
             return
-        yield Match(event.site, f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`")
+        text = f"the loop runs once for each index of a dynamic dimension: `{event.site.text}`"
+        yield Match(event.site, text, fix=_mapped(event))
     elif isinstance(value, Tensor) and not value.counted and value.dims and _requested(value.dims[:1]):
         unpacks = event.by == "unpacking"
         text = "a dynamic dimension is unpacked into names" if unpacks else "the loop runs over a dynamic dimension"
-        yield Match(event.site, f"{text}: `{event.site.text}`")
+        yield Match(event.site, f"{text}: `{event.site.text}`", fix=None if unpacks else _mapped(event))
+
+
+def _mapped(event: Iterated) -> Fix:
+    """What is computed of each row, computed of all of them at once."""
+    return fix("Compute all rows at once", Vectorised(event.site.range), unsafe=True)
 
 
 def _called(event: Called) -> Iterator[Match]:
@@ -153,7 +159,9 @@ def _called(event: Called) -> Iterator[Match]:
         yield Match(event.site, f"`{event.site.text}` cuts a dynamic dimension into a number of pieces")
     elif event.name.startswith("numpy.") and event.name != "numpy.prod" and _varying_any(given):
         variant = "number" if event.name.removeprefix("numpy.") in _FILLED else ""
-        yield Match(event.site, f"`{event.site.text}` hands a size to numpy, which makes a number of it", variant)
+        text = f"`{event.site.text}` hands a size to numpy, which makes a number of it"
+        plain = fix("Leave the sizes as they are", Plain(event.site.range)) if event.name == "numpy.array" else None
+        yield Match(event.site, text, variant, fix=plain)
     elif event.name == "torch.linspace" and _requested(given):
         yield Match(event.site, f"`{event.site.text}` needs the number of steps")
     elif event.name in _RESHAPES:
@@ -539,6 +547,74 @@ RULE = Rule(
                 inputs="torch.ones(7, 4)",
                 inputs2="torch.ones(9, 4)",
                 shapes='{"x": {0: torch.export.Dim.AUTO}}',
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, a, b):
+                    return torch.stack([F.cosine_similarity(a[i], b[i], dim=0) for i in range(a.size(0))])
+                """,
+                imports="import torch.nn.functional as F",
+                inputs="torch.arange(12.0).view(6, 2), torch.ones(6, 2)",
+                inputs2="torch.arange(16.0).view(8, 2), torch.ones(8, 2)",
+            ),
+            good=example(
+                """
+                def forward(self, a, b):
+                    return torch.stack([F.cosine_similarity(a[i], b[i], dim=0) for i in range(a.size(1))])
+                """,
+                imports="import torch.nn.functional as F",
+                inputs="torch.arange(12.0).view(6, 2), torch.ones(6, 2)",
+                inputs2="torch.arange(16.0).view(8, 2), torch.ones(8, 2)",
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, a, b):
+                    total, both = a.new_zeros(()), (a, b)
+                    for each in a:
+                        total = total + (each - 1).abs().mean()
+                    return total / a.shape[0]
+                """,
+                inputs="torch.ones(3, 4), torch.zeros(3, 4)",
+                inputs2="torch.ones(5, 4), torch.zeros(5, 4)",
+                shapes='{"a": {0: torch.export.Dim.DYNAMIC}, "b": {0: torch.export.Dim.DYNAMIC}}',
+            ),
+            good=example(
+                """
+                def forward(self, a, b):
+                    total, both = a.new_zeros(()), (a, b)
+                    for each in both:
+                        total = total + (each - 1).abs().mean()
+                    return total / a.shape[0]
+                """,
+                inputs="torch.ones(3, 4), torch.zeros(3, 4)",
+                inputs2="torch.ones(5, 4), torch.zeros(5, 4)",
+                shapes='{"a": {0: torch.export.Dim.DYNAMIC}, "b": {0: torch.export.Dim.DYNAMIC}}',
+            ),
+        ),
+        Near(
+            bad=example(
+                """
+                def forward(self, x):
+                    sides = np.array(x.shape)
+                    return x * (sides.max() / sides.min())
+                """,
+                imports="import numpy as np",
+                init="self.shape = (3, 4)",
+                **_INPUTS,
+            ),
+            good=example(
+                """
+                def forward(self, x):
+                    sides = np.array(self.shape)
+                    return x * (sides.max() / sides.min())
+                """,
+                imports="import numpy as np",
+                init="self.shape = (3, 4)",
+                **_INPUTS,
             ),
         ),
     ),

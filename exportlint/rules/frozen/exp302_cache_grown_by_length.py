@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Recomputed, Undecorated, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Carried, Indexed
@@ -30,7 +31,9 @@ def match(event: Carried | Called | Indexed) -> Iterator[Match]:
         if sized and change.how in ("set", "advance"):
             where = f"self.{change.name}" if change.owner is not None else change.name
             site = change.guard or event.site  # the test is what pins the dimension
-            yield Match(site, f"`{where}` keeps what was made for one size, and the next call reads it")
+            text = f"`{where}` keeps what was made for one size, and the next call reads it"
+            anew = fix("Compute it in each call", Recomputed(site.range), unsafe=True)
+            yield Match(site, text, fix=anew if change.owner is not None else None)
     elif isinstance(event, Indexed):
         if event.stored and isinstance(event.value, Dict) and event.value.kept:
             kind, _, name = event.value.kept.partition(" ")
@@ -38,7 +41,9 @@ def match(event: Carried | Called | Indexed) -> Iterator[Match]:
     elif event.name == "functools.lru_cache":
         keyed = sizes((*event.arguments, *event.keywords.values()))
         if keyed and the_tensor(event.result) is not None:
-            yield Match(event.site, f"`{event.site.text}` caches a tensor by the size of an input", "lru_cache")
+            text = f"`{event.site.text}` caches a tensor by the size of an input"
+            anew = fix("Compute it in each call", Undecorated(event.site.range, "lru_cache"), unsafe=True)
+            yield Match(event.site, text, "lru_cache", fix=anew)
 
 
 def _keyed(event: Indexed, where: str) -> Iterator[Match]:
@@ -108,9 +113,10 @@ RULE = Rule(
             if x.shape[1] != self.length:
                 self.length = x.shape[1]
                 self.table = torch.arange(x.shape[1], device=x.device)
-            return x + self.table
+            return x * self.scale + self.table
         """,
         init="""
+        self.scale = 2
         self.length = None
         self.table = None
         """,
@@ -134,7 +140,14 @@ RULE = Rule(
     fixed=example(
         """
         def forward(self, x):
-            return x + torch.arange(x.shape[1], device=x.device)
+            table = torch.arange(x.shape[1], device=x.device)
+            return x * self.scale + table
+        """,
+        init="self.scale = 2",
+        build="""
+        model = Net().eval()
+        model(torch.ones(2, 4))
+        return model
         """,
         inputs="torch.ones(2, 4)",
         inputs2="torch.ones(2, 7)",

@@ -14,8 +14,10 @@ them where another answer changes what the eager model returns and the program d
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import ARGUMENT, AT_HAND, Computed, Hoisted, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Event, Indexed, Used
@@ -24,6 +26,9 @@ from exportlint.source.values import External, Number, Truth, options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from exportlint.fixes.edits import Fix
+    from exportlint.source.sites import Site
+
 _REWRITES = {
     "environment": "",
     "clock": "Pass the time in as a tensor.",
@@ -31,12 +36,19 @@ _REWRITES = {
     "random range": "Draw it with torch, or pass it in.",
     "numpy random number": "Draw it with torch, or pass it in.",
 }
+_DRAWN = {
+    "random": f"torch.rand((), device={AT_HAND}.device)",
+    "uniform": f"torch.empty((), device={AT_HAND}.device).uniform_({ARGUMENT})",
+    "gauss": f"torch.empty((), device={AT_HAND}.device).normal_({ARGUMENT})",
+    "normalvariate": f"torch.empty((), device={AT_HAND}.device).normal_({ARGUMENT})",
+}
 
 
 def match(event: Event) -> Iterator[Match]:
     """Something that was read outside of the model takes part in what it computes, or decides something."""
     if isinstance(event, Indexed) and event.value == External("os.environ"):
-        yield Match(event.site, f"`{event.site.text}` is read once, while the model is captured")
+        text = f"`{event.site.text}` is read once, while the model is captured"
+        yield Match(event.site, text, fix=_read_before(event.site))
     elif isinstance(event, Used):
         yield from _read(event.number)
     elif isinstance(event, Asked):
@@ -50,16 +62,35 @@ def _read(number: Number) -> Iterator[Match]:
     if number.how in _REWRITES and number.site is not None:
         variant = "" if number.how == "environment" else number.how
         text = f"`{number.site.text}` is read once, while the model is captured"
-        yield Match(number.site, text, variant, _REWRITES[number.how])
+        made = _read_before(number.site) if number.how == "environment" else _drawn(number.site)
+        yield Match(number.site, text, variant, _REWRITES[number.how], fix=made)
 
 
-_PASSED = example(
-    "def forward(self, x, fast):\n    return torch.where(fast, x * 2, x)",
-    inputs="torch.ones(2, 4), torch.tensor(False)",
-    inputs2="torch.ones(2, 4), torch.tensor(True)",
-)
+def _read_before(site: Site) -> Fix | None:
+    """A variable of the environment, read when the model is made."""
+    named = re.search(r"""["']([A-Za-z]\w*)["']""", site.text)
+    if named is None:
+        return None
+    return fix("Read it when the model is made", Hoisted(site.range, named[1].lower()), unsafe=True)
+
+
+def _drawn(site: Site) -> Fix | None:
+    """A random number of Python's, drawn by torch."""
+    called = re.match(r"(?:random\.)?(\w+)\(", site.text)
+    drawn = _DRAWN.get(called[1]) if called is not None else None
+    return fix("Draw it with torch", Computed(site.range, drawn), unsafe=True) if drawn is not None else None
+
+
 _READ = example(
-    'def forward(self, x):\n    return x * 2 if os.environ.get("EXAMPLE_SWITCH") else x',
+    'def forward(self, x):\n    return x * self.scale if os.environ.get("EXAMPLE_SWITCH") else x',
+    init="self.scale = 2",
+    imports="import os",
+    build='os.environ.pop("EXAMPLE_SWITCH", None)\nreturn Net().eval()',
+    inputs2='(os.environ.update(EXAMPLE_SWITCH="1"), torch.ones(2, 4))[1]',
+)
+_READ_BEFORE = example(
+    "def forward(self, x):\n    return x * self.scale if self.example_switch else x",
+    init='self.example_switch = os.environ.get("EXAMPLE_SWITCH")\nself.scale = 2',
     imports="import os",
     build='os.environ.pop("EXAMPLE_SWITCH", None)\nreturn Net().eval()',
     inputs2='(os.environ.update(EXAMPLE_SWITCH="1"), torch.ones(2, 4))[1]',
@@ -93,7 +124,8 @@ RULE = Rule(
     },
     bad=_READ,
     good=example("def forward(self, x):\n    return x + torch.rand_like(x) * 0"),
-    fixed=_PASSED,
+    fixed=_READ_BEFORE,
+    fixed_differs="It reads the variable once, when the model is made; torch draws other numbers than Python.",
     near=(
         Near(
             bad=example(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import ARGUMENT, OfArgument, fix
+from exportlint.fixes.edits import ARGUMENT, OfArgument, Unthreaded, fix
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
@@ -50,7 +50,9 @@ def _called(event: Called) -> Iterator[Match]:
     if event.name == ".data_ptr" and isinstance(event.receiver, Tensor):
         yield Match(event.site, f"{text} asks for the address of a tensor, and a captured tensor has none")
     elif event.name in _THREADS:
-        yield Match(event.site, f"{text} runs code in threads, which the capture does not see", "threads")
+        inner = f"{text} runs code in threads, which the capture does not see"
+        turned = fix("Call it in turn", Unthreaded(event.site.range), unsafe=True)
+        yield Match(event.site, inner, "threads", fix=turned)
     elif event.name in _COPIES and given is not None and is_tensor(given):
         clone = fix("Clone it", OfArgument(event.site.range, f"{ARGUMENT}.clone()"), unsafe=True)
         yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().", fix=clone)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Behind, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Branched
@@ -28,6 +29,7 @@ def match(event: Branched) -> Iterator[Match]:
         event.site,
         f"`{text}`, which this branch of `{event.name}` returns, shares the memory of its input",
         rewrite=f"Return a copy: `{text}.clone()`.",
+        fix=fix("Return a copy", Behind(event.site.range, ".clone()")),
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Unwrapped, fix
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import loaded, saving
 from exportlint.source.events import Called
@@ -39,7 +40,8 @@ def match(event: Called) -> Iterator[Match]:
             continue
         name = wrapper.name.rpartition(".")[2]
         text = f"the state dict of a `{name}` is saved here, and each of its keys begins with `module.`"
-        yield Match(event.site, text, made=made)
+        inner = fix("Save the state dict of the module in it", Unwrapped(event.site.range), unsafe=True)
+        yield Match(event.site, text, made=made, fix=inner)
 
 
 def _wrappers(value: Value) -> Iterator[TorchModule]:

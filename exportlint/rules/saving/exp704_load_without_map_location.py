@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from exportlint.fixes.edits import Keyword, fix
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
@@ -35,7 +36,9 @@ def match(event: Called) -> Iterator[Match]:
         return
     for value in options(event.arguments[0]):
         if isinstance(value, Loaded) and not value.mapped:
-            yield Match(value.site, f"`{value.site.text}` puts tensors on the devices that they were saved from")
+            text = f"`{value.site.text}` puts tensors on the devices that they were saved from"
+            mapped = Keyword(value.site.range, "map_location", '"cpu"', 1)
+            yield Match(value.site, text, fix=fix("Load it on the CPU", mapped, unsafe=True))
 
 
 # A file as a machine with a hundred GPUs writes it.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Counted, fix
+from exportlint.fixes.edits import Copied, Counted, Owned, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Carried, Changed
@@ -64,6 +64,10 @@ def match(event: Carried) -> Iterator[Match]:
     buffer = change.how in ("set", "advance") and any(isinstance(v, Tensor) and v.kept == "buffer" for v in found)
     counts = change.how == "advance" and change.owner is not None
     kept = fix("Keep it in a buffer", Counted(event.site.range, change.name), unsafe=True) if counts else None
+    if change.how == "advance" and change.owner is None and not change.of_function:
+        kept = fix("Count in a buffer of the module", Owned(event.site.range, change.name), unsafe=True)
+    if buffer and change.owner is not None:
+        kept = fix("Write to the buffer in place", Copied(event.site.range, change.name), unsafe=True)
     text = f"`{where}` is changed here, and the next call reads it"
     yield Match(event.site, text, "buffer" if buffer else variant, fix=kept)
 

@@ -1,0 +1,174 @@
+"""The text that edits of decisions come to."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from exportlint.fixes import numbers
+from exportlint.fixes.blocks import assigned, decided, smalls
+from exportlint.fixes.edits import Selected
+from exportlint.fixes.imports import torch_name
+from exportlint.fixes.tree import Text, Tree, UnfitError, is_atom, last_name
+
+if TYPE_CHECKING:
+    from exportlint.fixes.edits import Raised, Skipped, Unread
+
+
+def raised(tree: Tree, edit: Raised) -> list[Text]:
+    """An ``if`` that only raises, as an assertion of the opposite that is recorded."""
+    node = decided(tree, tree.expression(edit.range))
+    (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
+    if not isinstance(only, cst.Raise) or only.exc is None or node.orelse is not None:
+        raise UnfitError("it does more than raising an error")
+    start, end = tree.span(node)
+    tree.uncommented(start, end)
+    name, imports = torch_name(tree, "torch._assert_async")
+    parts = [_opposite(tree, node.test), *_words(tree, only.exc)]
+    return [*imports, tree.replaced(start, end, f"{name}({', '.join(parts)})")]
+
+
+def _opposite(tree: Tree, test: cst.BaseExpression) -> str:
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return tree.source(test.expression)
+    return f"~{tree.source(test)}" if is_atom(test) else f"~({tree.source(test)})"
+
+
+def _words(tree: Tree, error: cst.BaseExpression) -> list[str]:
+    """The text that an error is raised with, which is known before."""
+    given = error.args if isinstance(error, cst.Call) else ()
+    if not given:
+        return []
+    if len(given) > 1 or not isinstance(given[0].value, cst.SimpleString):
+        raise UnfitError("its words are not known before")
+    return [tree.source(given[0].value)]
+
+
+def skipped(tree: Tree, edit: Skipped) -> list[Text]:
+    """A test that may forget a mask, asked in eager alone."""
+    node = decided(tree, tree.expression(edit.range))
+    (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
+    if node.orelse is not None or only is None or last_name(assigned(only)[1]) != "None":
+        raise UnfitError("it does more than forgetting a mask")
+    name, imports = torch_name(tree, "torch.compiler.is_compiling")
+    start = tree.span(node.test)[0]
+    if isinstance(node.test, cst.BooleanOperation) and isinstance(node.test.operator, cst.And) and not node.test.lpar:
+        return [*imports, Text(start, start, f"not {name}() and ")]
+    return [*imports, tree.replaced(*_outside(tree, node.test), f"not {name}() and {_grouped(tree, node.test)}")]
+
+
+def _outside(tree: Tree, node: cst.BaseExpression) -> tuple[int, int]:
+    """The offsets of an expression with the parentheses around it."""
+    text = tree.source(node)
+    start, end = tree.span(node)
+    before = text.index(tree.text[start:end])
+    return start - before, start - before + len(text)
+
+
+def _grouped(tree: Tree, node: cst.BaseExpression) -> str:
+    text = tree.source(node)
+    return f"({text})" if isinstance(node, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not node.lpar else text
+
+
+def unread(tree: Tree, edit: Unread) -> list[Text]:
+    """A number that is read out of a tensor and decides between two values, as ``torch.where`` of the tensor."""
+    other = numbers.unread(tree, edit)
+    made = selected(other, Selected(numbers.shifted(edit.test, tree, other)))
+    text = other.text
+    for each in sorted(made, reverse=True):
+        text = text[: each.start] + each.content + text[each.end :]
+    return [tree.replaced(0, len(tree.text), text)]
+
+
+def selected(tree: Tree, edit: Selected) -> list[Text]:
+    """``torch.where`` in place of a decision between two values."""
+    test = tree.expression(edit.range)
+    outer = tree.parents[test]
+    if isinstance(outer, cst.IfExp) and outer.test is test:
+        start, end = tree.span(outer)
+        tree.uncommented(start, end)
+        name, imports = torch_name(tree, "torch.where")
+        return [*imports, tree.replaced(start, end, _where(tree, name, test, outer.body, outer.orelse))]
+    if isinstance(outer, cst.If) and outer.test is test:
+        return chosen(tree, outer)
+    raise UnfitError("it decides more than two values")
+
+
+def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpression, other: cst.BaseExpression) -> str:
+    for value in (body, other):
+        plain = isinstance(value, (cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Lambda))
+        if plain or last_name(value) in ("None", "True", "False"):
+            raise UnfitError("it decides between values that are no tensors")
+    return f"{name}({_condition(tree, test)}, {tree.source(body)}, {tree.source(other)})"
+
+
+def _condition(tree: Tree, test: cst.BaseExpression) -> str:
+    """A test as a tensor of bools: what compares whole tensors does it element by element."""
+    if isinstance(test, cst.Call) and last_name(test.func) == "equal":
+        values = [arg.value for arg in test.args]
+        if isinstance(test.func, cst.Attribute) and last_name(test.func.value) != "torch":
+            values.insert(0, test.func.value)
+        if len(values) != 2 or not all(map(is_atom, values)):
+            raise UnfitError("what is compared is not plain")
+        return f"({tree.source(values[0])} == {tree.source(values[1])}).all()"
+    return tree.source(test)
+
+
+def chosen(tree: Tree, node: cst.If) -> list[Text]:
+    """An ``if`` that binds one name, or returns, either way, as ``torch.where``.
+
+    Raises:
+        UnfitError: When it does more.
+    """
+    block = tree.parents[node]
+    if not isinstance(block, cst.IndentedBlock) or isinstance(node.orelse, cst.If):
+        raise UnfitError("it is one of several")
+    one = _only(node.body)
+    other = _only(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
+    if isinstance(one, cst.Return) and other is None:
+        other = _behind(node, block)
+    start, end = tree.span(node)[0], tree.span(other or one)[1]
+    tree.uncommented(start, end)
+    name, imports = torch_name(tree, "torch.where")
+    if isinstance(one, cst.Return) and isinstance(other, cst.Return) and one.value and other.value:
+        text = f"return {_where(tree, name, node.test, one.value, other.value)}"
+    else:
+        text = _bound(tree, name, node, one, other)
+    return [*imports, tree.replaced(start, end, text)]
+
+
+def _behind(node: cst.If, block: cst.IndentedBlock) -> cst.BaseSmallStatement | None:
+    """The statement that follows an ``if`` in its block."""
+    following = list(block.body)[list(block.body).index(node) + 1 :]
+    return _small(following[0]) if following and isinstance(following[0], cst.SimpleStatementLine) else None
+
+
+def _bound(tree: Tree, name: str, node: cst.If, one: cst.CSTNode, other: cst.CSTNode | None) -> str:
+    """The assignment that both ways of an ``if`` come to."""
+    target, value = assigned(one)
+    if other is None:
+        function = tree.around(node, cst.FunctionDef)
+        before = tree.text[tree.span(function)[0] : tree.span(node)[0]]
+        if not re.search(rf"\b{re.escape(target.value)}\b", before):
+            raise UnfitError("the name may not be bound before")
+        return f"{target.value} = {_where(tree, name, node.test, value, target)}"
+    second, instead = assigned(other)
+    if second.value != target.value:
+        raise UnfitError("it decides more than one value")
+    return f"{target.value} = {_where(tree, name, node.test, value, instead)}"
+
+
+def _only(body: cst.BaseSuite) -> cst.BaseSmallStatement:
+    """The one statement of a block."""
+    if isinstance(body, cst.IndentedBlock) and len(body.body) == 1:
+        line = body.body[0]
+        found = _small(line) if isinstance(line, cst.SimpleStatementLine) else None
+        if found is not None:
+            return found
+    raise UnfitError("it does more than one thing")
+
+
+def _small(line: cst.SimpleStatementLine) -> cst.BaseSmallStatement | None:
+    return line.body[0] if len(line.body) == 1 else None

@@ -1,0 +1,112 @@
+"""Fixes of one kind of code: what they come to, and what is so much like it that nothing may be written."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+from mending import mended
+
+from exportlint.rules.examples import example
+
+CACHE = """
+def forward(self, x):
+    if x.shape[1] != self.length:
+        self.length = x.shape[1]
+        self.table = torch.arange(x.shape[1], device=x.device)
+    return x + self.table
+"""
+CACHED = {"init": "self.length = None\nself.table = None", "inputs2": "torch.ones(2, 7)"}
+ROWS = {"inputs": "torch.ones(3, 4)", "inputs2": "torch.ones(5, 4)"}
+MASK = "low = x < 2\nif low.any():\n    x = x.clone()\n    x[low] = 0\nreturn x * 2"
+
+COND = """
+def if_so():
+    y = x * 2
+    # kept
+    z = y + 1
+    return z
+
+def if_not():
+    z = x - 1
+    return z
+
+z = torch.cond(x.sum() > 0, if_so, if_not, ())
+return z
+"""
+
+
+def method(body: str, **given: str) -> str:
+    """An example whose forward has this body."""
+    return example(f"def forward(self, x):\n{indent(dedent(body).strip(), '    ')}", **given)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (MASK, "low = x < 2\nx = x.clone()\nx[low] = 0\nreturn x * 2"),
+        (
+            "rows = x[:, 0].nonzero()[:, 0]\nif len(rows) > 0:\n    x = x.index_fill(0, rows, 2)\nreturn x",
+            "rows = x[:, 0].nonzero()[:, 0]\nx = x.index_fill(0, rows, 2)\nreturn x",
+        ),
+        (
+            "if not (x > 0).all():\n    raise ValueError('positive')\nreturn x.log()",
+            "torch._assert_async((x > 0).all(), 'positive')\nreturn x.log()",
+        ),
+        ("if x.max().item() > 3:\n    return x - 1\nreturn x", "return torch.where(x.max() > 3, x - 1, x)"),
+        (
+            "if x.sum() > 0:\n    y = x * 2\n    # kept\n    z = y + 1\nelse:\n    z = x - 1\nreturn z",
+            COND,
+        ),
+        ("return x + self.table[x.argmax()]", "return x + self.table[x.argmax()[None]][0]"),
+        ("y = torch.stack([x[i] * 2 for i in range(len(x))])\nreturn y", "y = x * 2\nreturn y"),
+    ],
+)
+def test_code_of_a_kind_is_rewritten(body: str, wanted: str) -> None:
+    given = {**ROWS, "init": 'self.register_buffer("table", torch.ones(12))'}
+    assert mended(method(body, **given)).data.decode() == method(wanted, **given)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        MASK.replace("x[low] = 0", "x[0] = 0"),
+        MASK.replace("x = x.clone()", "x = x * 3"),
+        MASK.replace("    x[low] = 0", "    x[low] = 0\n    y = x\nx = x + y"),
+        "rows = x[:, 0].nonzero()[:, 0]\nif len(rows) > 1:\n    x = x.index_fill(0, rows, 2)\nreturn x",
+        "if (x > 0).any():\n    raise ValueError(f'no {x.shape}')\nreturn x",
+        "n = x.max().item()\nif n > 3:\n    return x - n\nreturn x[: int(n)]",
+        "y = torch.stack([x[i] * 2 for i in range(len(x) - 1)])\nreturn y",
+        "y = torch.stack([x[i] * i for i in range(len(x))])\nreturn y",
+        "y = torch.stack([x[i].sort()[0] for i in range(len(x))])\nreturn y",
+        "y = x\nif x.sum() > 0:\n    y = x * 2\n    y += 1\nreturn y",
+        "if x.sum() > 0:\n    y = x * 2\n    n = 3\nelse:\n    n = 4\nreturn x * n",
+    ],
+)
+def test_what_only_looks_like_it_stays(body: str) -> None:
+    source = method(body, **ROWS)
+    result = mended(source)
+    assert result.data.decode() == source
+    assert not result.unmended
+
+
+def test_a_cache_that_something_else_reads_stays() -> None:
+    made = mended(example(CACHE, **CACHED)).data.decode()
+    assert "self.table" not in made
+    assert "table = torch.arange(x.shape[1], device=x.device)\n        return x + table" in made
+    for more in ("def reset(self):\n    self.table = None", "def size(self):\n    return self.table.shape"):
+        source = example(f"{CACHE}\n{more}", **CACHED)
+        assert mended(source).data.decode() == source
+
+
+def test_what_a_call_is_given_is_not_read_before() -> None:
+    switch = 'def forward(self, x):\n    {}\n    return x * 2 if os.environ.get("SWITCH", {}) else x'
+    alone = mended(example(switch.format("y = 'a'", "'b'"), imports="import os")).data.decode()
+    assert "self.switch = os.environ.get(\"SWITCH\", 'b')" in alone
+    source = example(switch.format("y = 'a'", "y"), imports="import os")
+    assert mended(source).data.decode() == source
+
+
+def test_one_draw_decides_as_a_number() -> None:
+    source = method("return x * 2 if random.random() > 0.5 else x", imports="import random")
+    assert mended(source).data.decode() == source
