@@ -14,7 +14,7 @@ from mending import EVERY, found, mended
 
 from exportlint.fixes.edits import Behind, Fix, Keyword
 from exportlint.fixes.rounds import applied, fixed
-from exportlint.fixes.texts import texts
+from exportlint.fixes.texts import fitting
 from exportlint.fixes.tree import Tree
 from exportlint.rules.examples import example
 from exportlint.source.sites import Range
@@ -78,7 +78,7 @@ def test_texts_say_all_that_changes(names: list[str], chance: random.Random) -> 
     """Any choice of fixes that do not overlap: the characters between them are the same, one by one."""
     source = module(names)
     tree = Tree(source)
-    made = [texts(tree, p.fix) for p in found(source.encode()) if p.fix is not None]
+    made = [fitting(tree, p.fix)[1] for p in found(source.encode()) if p.fix is not None]
     chosen = sorted({text for each in made if chance.random() < 0.6 for text in each})
     apart = [t for i, t in enumerate(chosen) if i == 0 or chosen[i - 1].end < t.start]
     result = applied(source, apart)
