@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 # What is no tensor, whatever it is made of.
 _PLAIN = (
     cst.BaseString, cst.BaseNumber, cst.List, cst.Tuple, cst.Dict, cst.Set, cst.Lambda, cst.ListComp, cst.DictComp,
-    cst.BooleanOperation, cst.FormattedString,
+    cst.BooleanOperation, cst.FormattedString, cst.IfExp,
+)  # fmt: skip
+# What may be the tensor itself, or a view of it.
+_VIEWS = (
+    "view", "reshape", "to", "contiguous", "transpose", "permute", "squeeze", "unsqueeze", "expand", "flatten",
+    "detach", "float", "half", "double", "type", "type_as", "view_as", "expand_as", "narrow", "select", "movedim", "t",
 )  # fmt: skip
 _NUMBERS = ("len", "int", "float", "bool", "str", "list", "tuple", "dict", "range", "item", "tolist", "dim", "size")
 
@@ -91,6 +96,7 @@ def _need_tensor(value: cst.BaseExpression) -> None:
     """
     number = isinstance(value, cst.Call) and last_name(value.func) in _NUMBERS
     old = isinstance(value, (cst.Name, cst.Attribute, cst.Subscript))
+    old = old or (isinstance(value, cst.Call) and last_name(value.func) in _VIEWS)
     changes = isinstance(value, cst.Call) and last_name(value.func).endswith("_")
     if isinstance(value, _PLAIN) or number or changes or old:
         raise UnfitError("it binds what may be no new tensor")

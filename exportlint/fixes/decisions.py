@@ -52,11 +52,25 @@ def skipped(tree: Tree, edit: Skipped) -> list[Text]:
     (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
     if node.orelse is not None or only is None or last_name(assigned(only)[1]) != "None":
         raise UnfitError("it does more than forgetting a mask")
+    if "mask" not in assigned(only)[0].value.lower() or not _asks_for_all(tree, node, edit):
+        raise UnfitError("it is no mask that masks nothing")
     name, imports = torch_name(tree, "torch.compiler.is_compiling")
     start = tree.span(node.test)[0]
     if isinstance(node.test, cst.BooleanOperation) and isinstance(node.test.operator, cst.And) and not node.test.lpar:
         return [*imports, Text(start, start, f"not {name}() and ")]
     return [*imports, tree.replaced(*_outside(tree, node.test), f"not {name}() and {_grouped(tree, node.test)}")]
+
+
+def _asks_for_all(tree: Tree, node: cst.If, edit: Skipped) -> bool:
+    """Whether what asks a tensor in a test is true where a mask masks nothing: ``mask.all()``, ``not mask.any()``."""
+    asked = tree.expression(edit.range)
+    negated = isinstance(asked, cst.UnaryOperation) and isinstance(asked.operator, cst.Not)
+    call = asked.expression if isinstance(asked, cst.UnaryOperation) else asked
+    outer = tree.parents[asked]
+    if isinstance(outer, cst.UnaryOperation) and isinstance(outer.operator, cst.Not):
+        negated, outer = not negated, tree.parents[outer]
+    plain = outer is node or (isinstance(outer, cst.BooleanOperation) and isinstance(outer.operator, cst.And))
+    return plain and isinstance(call, cst.Call) and last_name(call.func) == ("any" if negated else "all")
 
 
 def _outside(tree: Tree, node: cst.BaseExpression) -> tuple[int, int]:

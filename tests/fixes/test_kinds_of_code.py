@@ -80,6 +80,7 @@ def test_code_of_a_kind_is_rewritten(body: str, wanted: str) -> None:
         "y = torch.stack([x[i] * i for i in range(len(x))])\nreturn y",
         "y = torch.stack([x[i].sort()[0] for i in range(len(x))])\nreturn y",
         "y = x\nif x.sum() > 0:\n    y = x * 2\n    y += 1\nreturn y",
+        "y = x\nif x.sum() > 0:\n    y = x * 2\n    y = y.view(-1)\nreturn y",
         "if x.sum() > 0:\n    y = x * 2\n    n = 3\nelse:\n    n = 4\nreturn x * n",
     ],
 )
@@ -104,6 +105,30 @@ def test_what_a_call_is_given_is_not_read_before() -> None:
     alone = mended(example(switch.format("y = 'a'", "'b'"), imports="import os")).data.decode()
     assert "self.switch = os.environ.get(\"SWITCH\", 'b')" in alone
     source = example(switch.format("y = 'a'", "y"), imports="import os")
+    assert mended(source).data.decode() == source
+
+
+MASKED = """
+def forward(self, x, mask=None):
+    if mask is not None and torch.all(mask):
+        mask = None
+    return x if mask is None else x * mask
+"""
+
+
+def test_only_a_mask_that_masks_nothing_is_forgotten_in_eager_alone() -> None:
+    given = {"inputs": "torch.ones(2, 4), torch.ones(2, 4)"}
+    made = mended(example(MASKED, **given)).data.decode()
+    assert "if not torch.compiler.is_compiling() and mask is not None and torch.all(mask):" in made
+    opposite = MASKED.replace("torch.all(mask)", "not torch.any(mask)")
+    assert (
+        "is_compiling() and mask is not None and not torch.any(mask):"
+        in mended(example(opposite, **given)).data.decode()
+    )
+    for other in ("torch.any(mask)", "not torch.all(mask)"):
+        source = example(MASKED.replace("torch.all(mask)", other), **given)
+        assert mended(source).data.decode() == source
+    source = example(MASKED.replace("mask", "scale"), **given)
     assert mended(source).data.decode() == source
 
 

@@ -56,7 +56,7 @@ def _met(event: Met) -> Match:
     rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
     registered = fix("Register it as a buffer outside of the state dict", Registered(event.site.range, name))
     moved = Followed(event.site.range, name, f"{AT_HAND}.device")
-    followed = fix(f"Move it to the device of `{AT_HAND}`", moved)
+    followed = fix(f"Move it to the device of `{AT_HAND}`", moved, unsafe=True)
     made = {"attribute": registered, "default": followed}.get(kind)
     return Match(event.site, f"`{named}` is a plain tensor, {meets}", rewrite=rewrite, fix=made)
 

@@ -160,8 +160,8 @@ def _called(event: Called) -> Iterator[Match]:
     elif event.name.startswith("numpy.") and event.name != "numpy.prod" and _varying_any(given):
         variant = "number" if event.name.removeprefix("numpy.") in _FILLED else ""
         text = f"`{event.site.text}` hands a size to numpy, which makes a number of it"
-        plain = fix("Leave the sizes as they are", Plain(event.site.range)) if event.name == "numpy.array" else None
-        yield Match(event.site, text, variant, fix=plain)
+        plain = fix("Leave the sizes as they are", Plain(event.site.range), unsafe=True)
+        yield Match(event.site, text, variant, fix=plain if event.name == "numpy.array" else None)
     elif event.name == "torch.linspace" and _requested(given):
         yield Match(event.site, f"`{event.site.text}` needs the number of steps")
     elif event.name in _RESHAPES:
