@@ -37,9 +37,13 @@ PARTS = {
     "kept": "y = x * self.scale",
     "array": "y = torch.from_numpy(x.detach().numpy())",
     "print": "y = x\nprint(x.shape)  # told",
+    "ways": "y = x + 1\nif x.sum() > 0:\n    x = x * 2  # twice\n    y = y - x\ny = y + x",
+    "nothing": "y = x.clone()\nlow = y < 2\nif low.any():\n    y[low] = 0  # none",
+    "number": "y = x\nif x.max().item() > 3:\n    y = x - 1",
+    "finite": "y = x\nif torch.isinf(x).any():\n    raise ValueError('finite')",
     "fine": "y = x.relu()  # déjà vu",
 }
-INIT = "self.scale = torch.arange(4.0)  # kept"
+SCALE = "self.scale = torch.arange(4.0)  # kept"
 
 
 def module(names: list[str], line: str = "\n") -> str:
@@ -50,7 +54,7 @@ def module(names: list[str], line: str = "\n") -> str:
     ]
     calls = "".join(f"    x = x + self.part_{i}(x)\n" for i in range(len(names)))
     forward = f"def forward(self, x):\n{calls}    return x\n\n" + "\n".join(methods)
-    return example(forward, init=INIT, inputs2="torch.ones(3, 4)").replace("\n", line)
+    return example(forward, init=SCALE, inputs2="torch.ones(3, 4)").replace("\n", line)
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +73,11 @@ def test_what_is_outside_of_the_fixes_stays_and_a_second_time_changes_nothing(na
     before, after = source.split(line), text.split(line)
     kept = [line for line in before if "déjà" in line or "return" in line or line.strip().startswith("def ")]
     assert [line for line in kept if line not in after] == []
-    assert [c for c in ("# a ramp", "# four", "# rows", "# told", "# kept") if c in source and c not in text] == []
+    assert [
+        c
+        for c in ("# a ramp", "# four", "# rows", "# told", "# kept", "# twice", "# none")
+        if c in source and c not in text
+    ] == []
 
 
 @settings(max_examples=40, deadline=None)
