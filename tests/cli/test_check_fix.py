@@ -275,3 +275,19 @@ def test_nothing_of_libcst_is_imported_where_there_is_nothing_to_fix() -> None:
         [sys.executable, "-c", f"{script}print('libcst' in sys.modules)"], capture_output=True, text=True, check=True
     )
     assert ran.stdout.splitlines()[-1] == "False"
+
+
+def test_only_what_would_be_written_is_promised() -> None:
+    """Neither where a comment is in the way, nor where the code is of no kind that a fix fits."""
+    blocked = BRANCH.replace(
+        "return x if x.sum() > 0 else -x", "return (x if x.sum() > 0  # why\n                else -x)"
+    )
+    several = BRANCH.replace("x.sum() > 0", "x.sum() > 0 and x.max() > 1")
+    for text in (blocked, several):
+        written("branch.py", text)
+        shown = check("branch.py").stdout
+        assert "EXP101 branch-on-tensor" in shown
+        assert "[!]" not in shown
+        assert "fixable" not in shown
+    written("branch.py", BRANCH)
+    assert "EXP101 [!] branch-on-tensor" in check("branch.py").stdout
