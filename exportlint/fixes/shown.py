@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from exportlint.source.files import SourceFile
     from exportlint.source.sites import Range
 
+LONGEST = 2_000
+"""A file of more lines is not parsed, which takes seconds, only to say how many of its findings can be fixed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownFix:
@@ -38,7 +41,9 @@ class ShownFixes:
     _known: dict[tuple[Path, Fix], bool] = field(default_factory=dict)
 
     def fit(self, path: Path, source: SourceFile | None, fix: Fix) -> bool:
-        """Whether the fix of a finding in a file would write anything."""
+        """Whether the fix of a finding in a file would write anything; of a long file, that is not looked into."""
+        if source is not None and source.length > LONGEST:
+            return True
         if (path, fix) not in self._known:
             self._known[path, fix] = self.of(path, source, fix) is not None
         return self._known[path, fix]

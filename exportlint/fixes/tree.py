@@ -66,8 +66,11 @@ class Tree:
             raise HinderedError(_hindrance(self.text)) from error
         if self.module.code != self.text:
             raise HinderedError(_hindrance(self.text))
-        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        self.positions = wrapper.resolve(PositionProvider)
+        try:
+            wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+            self.positions = wrapper.resolve(PositionProvider)
+        except RecursionError as error:
+            raise HinderedError(_hindrance(self.text)) from error
         self._starts = [0, *(match.end() for match in _LINE.finditer(self.text))]
 
     def _enter(self, line: int) -> None:
