@@ -46,7 +46,7 @@ class Tolerance:
         for key in ("rtol", "atol"):
             if not _is_number(getattr(self, key), numbers.Real):
                 raise TypeError(f"{key} must be a number, not {type(getattr(self, key)).__name__}")
-        if not (0 <= self.rtol < math.inf and 0 <= self.atol < math.inf):
+        if not all(bound >= 0 and _is_finite(bound) for bound in (self.rtol, self.atol)):
             raise ValueError(f"a tolerance needs finite rtol and atol of at least 0, not {self.rtol} and {self.atol}")
 
 
@@ -62,7 +62,7 @@ class Method:
         more_inputs: As for `ModelCase`.
 
     Raises:
-        TypeError: When `dynamic_shapes` is of the wrong kind.
+        TypeError: When an argument is of the wrong kind.
     """
 
     args: tuple[Any, ...] = ()
@@ -72,9 +72,7 @@ class Method:
     more_inputs: Any = ()
 
     def __post_init__(self) -> None:
-        if not _are_dynamic_shapes(self.dynamic_shapes):
-            kind = type(self.dynamic_shapes).__name__
-            raise TypeError(f"dynamic_shapes of a Method must be a mapping, a tuple or a list, not {kind}")
+        _require(_call_kinds(self), self, "a Method")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +106,8 @@ class Step:
     def __post_init__(self) -> None:
         if not callable(self.inputs):
             raise TypeError(f"inputs of a Step must be a function, not {type(self.inputs).__name__}")
+        if not isinstance(self.method, str):
+            raise TypeError(f"method of a Step must be the name of a method, not {type(self.method).__name__}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,16 +182,13 @@ class ModelCase:
             raise TypeError(f"model must be an nn.Module or a factory of one, not {type(self.model).__name__}")
         if not self.name:
             object.__setattr__(self, "name", _name_of(self.model))
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ValueError("name must be a non-empty string")
+        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
+            raise ValueError("name must be a non-empty string in one line")
         self._validate()
 
     def _validate(self) -> None:
-        wanted: dict[str, tuple[bool, str]] = {
-            "args": (callable(self.args) or isinstance(self.args, (tuple, list)), "a tuple or a function"),
-            "kwargs": (callable(self.kwargs) or isinstance(self.kwargs, Mapping), "a mapping or a function"),
-            "more_inputs": (callable(self.more_inputs) or _are_calls(self.more_inputs), "a list of calls"),
-            "dynamic_shapes": (_are_dynamic_shapes(self.dynamic_shapes), "a mapping, a tuple or a list"),
+        kinds: dict[str, tuple[bool, str]] = {
+            **_call_kinds(self),
             "methods": (isinstance(self.methods, Mapping), "a mapping"),
             "value_ranges": (isinstance(self.value_ranges, Mapping), "a mapping"),
             "expected_failures": (isinstance(self.expected_failures, Mapping), "a mapping"),
@@ -202,14 +199,11 @@ class ModelCase:
             "checkpoint": (isinstance(self.checkpoint, (str, os.PathLike, type(None))), "a path"),
             "variants": (isinstance(self.variants, (tuple, list)), "a tuple of names"),
         }
-        for key, (valid, kind) in wanted.items():
-            if not valid:
-                given = getattr(self, key)
-                hint = "; for one argument write (x,)" if key == "args" and _is_tensor(given) else ""
-                raise TypeError(f"{key} of case {self.name!r} must be {kind}, not {type(given).__name__}{hint}")
+        _require(kinds, self, f"case {self.name!r}")
         if self.weights not in WEIGHTS:
             raise ValueError(f"weights of case {self.name!r} must be one of {', '.join(WEIGHTS)}, not {self.weights!r}")
         self._validate_ranges()
+        self._validate_methods()
         self._validate_steps()
         for check, reason in self.expected_failures.items():
             if check not in CHECKS:
@@ -230,6 +224,15 @@ class ModelCase:
                 raise TypeError(f"{what} must be a pair of integers, not {pair!r}")
             if pair[0] > pair[1]:
                 raise ValueError(f"{what} is empty: {pair[0]} is larger than {pair[1]}")
+
+    def _validate_methods(self) -> None:
+        for name, method in self.methods.items():
+            what = f"methods of case {self.name!r}"
+            if not isinstance(name, str) or not name.isidentifier():
+                raise ValueError(f"{what}: {name!r} is no name of a method")
+            if not isinstance(method, (Method, tuple, list)) and not _is_tensor(method):
+                kind = type(method).__name__
+                raise TypeError(f"{what}: {name!r} must have a Method, or a tuple of arguments, not {kind}")
 
     def _validate_steps(self) -> None:
         for name, step in self.steps.items():
@@ -354,9 +357,47 @@ def method_module(model: Any, method: str) -> Any:
     return MethodOf()
 
 
+def _call_kinds(holder: Method | ModelCase) -> dict[str, tuple[bool, str]]:
+    """What example calls and their shapes must be: by argument, whether it is so, and in words."""
+    second, more, shapes = holder.inputs2, holder.more_inputs, holder.dynamic_shapes
+    return {
+        "args": (callable(holder.args) or isinstance(holder.args, (tuple, list)), "a tuple or a function"),
+        "kwargs": (callable(holder.kwargs) or isinstance(holder.kwargs, Mapping), "a mapping or a function"),
+        "inputs2": (second is None or callable(second) or _is_call(second), "a call, as a tuple, or a function"),
+        "more_inputs": (callable(more) or (_are_calls(more) and all(map(_is_call, more))), "a list of calls"),
+        "dynamic_shapes": (_are_dynamic_shapes(shapes), "a mapping, a tuple or a list"),
+    }
+
+
+def _require(kinds: Mapping[str, tuple[bool, str]], holder: Any, what: str) -> None:
+    """Raise for the first argument that is of the wrong kind.
+
+    Raises:
+        TypeError: With what it must be.
+    """
+    for key, (valid, kind) in kinds.items():
+        if not valid:
+            given = getattr(holder, key)
+            hint = "; for one argument write (x,)" if key == "args" and _is_tensor(given) else ""
+            hint = "; one of them is none" if key == "more_inputs" and _are_calls(given) else hint
+            raise TypeError(f"{key} of {what} must be {kind}, not {type(given).__name__}{hint}")
+
+
+def _is_call(value: Any) -> bool:
+    """Whether it may be an example call; a single tensor counts as one argument."""
+    return isinstance(value, (tuple, list, Mapping)) or _is_tensor(value)
+
+
 def _is_number(value: Any, kind: type) -> bool:
     """Whether the value is a number of that kind; a bool counts as none."""
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer larger than any float
+        return False
 
 
 def _is_tensor(value: Any) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from exportlint import Method, ModelCase, Tolerance, export_case
+from exportlint import Method, ModelCase, Step, Tolerance, export_case
 from exportlint.checks.case import CASES_ATTRIBUTE
 
 X = torch.ones(2, 3)
@@ -44,6 +44,30 @@ def ranges(value):
         (lambda: ModelCase(3), TypeError, "model must be an nn.Module or a factory of one, not int"),
         (lambda: ModelCase(lambda: nn.ReLU(inplace=True)), ValueError, "a case whose model is a lambda needs a name"),
         (lambda: ModelCase(nn.ReLU, name=" "), ValueError, "name must be a non-empty string"),
+        (lambda: ModelCase(nn.ReLU, name="a\nb"), ValueError, "name must be a non-empty string in one line"),
+        (
+            lambda: ModelCase(nn.ReLU, (X,), inputs2=3),
+            TypeError,
+            "inputs2 of case 'ReLU' must be a call, as a tuple, or",
+        ),
+        (
+            lambda: ModelCase(nn.ReLU, (X,), more_inputs=(1, 2)),
+            TypeError,
+            "more_inputs of case 'ReLU' must be a list of calls, not tuple; one of them is none",
+        ),
+        (lambda: ModelCase(Two, methods={"": (X,)}), ValueError, "methods of case 'Two': '' is no name of a method"),
+        (lambda: ModelCase(Two, methods={3: (X,)}), ValueError, "methods of case 'Two': 3 is no name of a method"),
+        (
+            lambda: ModelCase(Two, methods={"encode": 3}),
+            TypeError,
+            "'encode' must have a Method, or a tuple of arguments, not int",
+        ),
+        (lambda: Method(3), TypeError, "args of a Method must be a tuple or a function, not int"),
+        (lambda: Method(X), TypeError, "args of a Method must be a tuple or a function, not Tensor; for one argument"),
+        (lambda: Method((X,), 3), TypeError, "kwargs of a Method must be a mapping or a function, not int"),
+        (lambda: Method((X,), inputs2=3), TypeError, "inputs2 of a Method must be a call"),
+        (lambda: Step(print, 3), TypeError, "method of a Step must be the name of a method, not int"),
+        (lambda: Tolerance(rtol=10**400), ValueError, "a tolerance needs finite rtol and atol"),
         (lambda: ModelCase(nn.ReLU, name=7), ValueError, "name must be a non-empty string"),
         (lambda: ModelCase(nn.ReLU, 7), TypeError, "args of case 'ReLU' must be a tuple or a function, not int"),
         (lambda: ModelCase(nn.ReLU, X), TypeError, "a function, not Tensor; for one argument write (x,)"),
@@ -133,7 +157,7 @@ def test_what_the_functions_of_a_case_may_not_return():
     with pytest.raises(TypeError, match="must be a mapping, not list"):
         ModelCase(Two, (X,), lambda: [7]).example()
     with pytest.raises(TypeError, match="inputs2 of case 'Two' must be a tuple of positional arguments, not int"):
-        ModelCase(Two, (X,), inputs2=7).further_examples()
+        ModelCase(Two, (X,), inputs2=lambda: 7).further_examples()
 
 
 Y = torch.ones(5, 3)
