@@ -22,24 +22,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_KINDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
 @contextlib.contextmanager
 def patched(place: str, old: str, new: str) -> Iterator[None]:
     """Replace a piece of one line while the context lasts.
 
     Args:
         place: The line, as ``package.module:LINE``.
-        old: What stands there now; the line must hold it once.
+        old: What stands there now; the line must hold it once and no more.
         new: What is to run instead, on one line.
 
     Raises:
-        ValueError: When the place is written otherwise, the line does not hold the piece (the library has changed), the
-            corrected line is no Python, or no function that can be reached by name holds the line.
+        ValueError: When the place is written otherwise, the module has no source, the line does not hold the piece (the
+            library has changed) or holds it twice, the corrected line is no Python or on several lines, or no function
+            that can be reached by name holds the line.
+        TypeError: When an argument is no text.
     """
+    for key, text in (("place", place), ("old", old), ("new", new)):
+        if not isinstance(text, str):
+            raise TypeError(f"{key} must be text, not {type(text).__name__}")
     name, _, number = place.rpartition(":")
-    if not name or not number.isdecimal() or "\n" in new:
-        raise ValueError(f"{place!r} is no place such as 'package.module:12', or the new text has several lines")
-    module = importlib.import_module(name)
-    file, line = Path(module.__file__ or ""), int(number)
+    if not name or not (number.isascii() and number.isdecimal()):
+        raise ValueError(f"{place!r} is no place such as 'package.module:12'")
+    if "\n" in new:
+        raise ValueError(f"the new text for {place} has several lines")
+    module, line = importlib.import_module(name), int(number)
+    file = Path(getattr(module, "__file__", None) or "")
+    if file.suffix != ".py":
+        raise ValueError(f"{name} has no source in Python")
     source = file.read_text(encoding="utf-8")
     function = _function(module, _path(ast.parse(source), line))
     if function is None:
@@ -84,8 +96,11 @@ def _function(module: Any, path: list[str]) -> FunctionType | None:
 def _corrected(source: str, line: int, change: tuple[str, str], plain: CodeType, place: str) -> CodeType:
     """The code of the function, compiled with its module from the corrected source."""
     lines = source.splitlines(keepends=True)
-    if not line <= len(lines) or lines[line - 1].count(change[0]) != 1:
-        raise ValueError(f"{place} does not hold {change[0]!r} once: the library is another version")
+    held = lines[line - 1].count(change[0]) if change[0] and 0 < line <= len(lines) else 0
+    if held > 1:
+        raise ValueError(f"{place} holds {change[0]!r} {held} times: take a longer piece")
+    if not held:
+        raise ValueError(f"{place} does not hold {change[0]!r}: the library is another version")
     lines[line - 1] = lines[line - 1].replace(*change)
     try:
         whole = compile("".join(lines), plain.co_filename, "exec", dont_inherit=True)
@@ -94,6 +109,8 @@ def _corrected(source: str, line: int, change: tuple[str, str], plain: CodeType,
     found = [c for c in _codes(whole) if (c.co_name, c.co_firstlineno) == (plain.co_name, plain.co_firstlineno)]
     if len(found) != 1 or found[0].co_freevars != plain.co_freevars:
         raise ValueError(f"{place} is in no function that can be patched")
+    if (found[0].co_flags ^ plain.co_flags) & _KINDS:
+        raise ValueError(f"{place} would make the function a generator or a coroutine with {change[1]!r}")
     return found[0]
 
 

@@ -47,15 +47,19 @@ def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) ->
 
     Raises:
         ValueError: When there is no call, or nothing that says what may vary, or `dynamic_shapes` do not fit the call.
-        TypeError: When an example call or `dynamic_shapes` is of another kind.
+        TypeError: When the model, an example call or `dynamic_shapes` is of another kind.
     """
     from exportlint.shapes import contract as contracts
 
+    _require_module(model)
     if not calls:
         raise ValueError("a contract needs an example call")
     first, *others = map(_call, calls)
     if dynamic_shapes is not None:
-        return contracts.declared(model, first, _fitting(model, first, dynamic_shapes))
+        asked = contracts.declared(model, first, _fitting(model, first, dynamic_shapes))
+        if not asked.dynamic:
+            raise ValueError("dynamic_shapes let nothing vary")
+        return asked
     if not others:
         raise ValueError("a contract needs dynamic_shapes, or a second example call of other sizes")
     if not any(contracts.same_structure(first, other) for other in others):
@@ -64,6 +68,19 @@ def contract(model: torch.nn.Module, *calls: Any, dynamic_shapes: Any = None) ->
     if not found.dynamic:
         raise ValueError("nothing varies between the example calls, and there are no dynamic_shapes")
     return found
+
+
+def _require_module(model: Any) -> None:
+    """Look whether it is a module.
+
+    Raises:
+        TypeError: When it is not.
+    """
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        kind = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"a contract is that of a module, not of {kind}")
 
 
 def _fitting(model: torch.nn.Module, call: Inputs, dynamic_shapes: Any) -> Any:
@@ -129,7 +146,8 @@ def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
 
     Raises:
         TypeError: When it is no model case.
-        ValueError: When its `dynamic_shapes` do not fit its example, or it has methods, which have calls of their own.
+        ValueError: When its `dynamic_shapes` do not fit its example, it holds tensors of which no others can be drawn
+            (sparse and quantised ones), or it has methods, which have calls of their own.
         Exception: What the case's functions or its model raise.
     """
     from exportlint.checks.case import ModelCase
@@ -164,11 +182,28 @@ def _of_case(case: ModelCase) -> tuple[Inputs, Contract, dict[int, Domain]]:
     from exportlint.shapes import contents
 
     context = Context(case, Settings(()), announce=lambda _: None)
+    _require_plain(context.example(), case.name)
+    context.expected()
     if case.dynamic_shapes is not None and not hasattr(case.dynamic_shapes, "dynamic_shapes"):
         _fitting(context.build(), context.example(), case.dynamic_shapes)
     asked, _ = context.contract()
     domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
     return context.example(), asked, domains
+
+
+def _require_plain(example: Inputs, name: str) -> None:
+    """Look whether others of the tensors can be made.
+
+    Raises:
+        ValueError: When one is sparse or quantised.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    for tensor in pytree.tree_leaves(example):
+        if isinstance(tensor, torch.Tensor) and (tensor.layout != torch.strided or tensor.is_quantized):
+            kind = "quantised" if tensor.is_quantized else "sparse"
+            raise ValueError(f"case {name!r} has a {kind} tensor as input, of which no others are drawn")
 
 
 def _few_elements(contract: Contract) -> Callable[[Mapping[str, int]], bool]:

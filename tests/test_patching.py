@@ -107,12 +107,13 @@ def test_it_is_taken_back_after_an_exception_and_seen_under_other_names(library)
 @pytest.mark.parametrize(
     ("where", "old", "new", "words"),
     [
-        ("x + UP", "x - UP", "x", "does not hold 'x - UP' once: the library is another version"),
-        ("super().get", "e", "x", "does not hold 'e' once"),
+        ("x + UP", "x - UP", "x", "does not hold 'x - UP': the library is another version"),
+        ("super().get", "e", "x", "holds 'e' 3 times: take a longer piece"),
+        ("x + UP", "x + UP", "(yield)", "would make the function a generator"),
         ("x + UP", "x + UP", "x +", "is no Python with 'x +'"),
         ("UP = 1", "1", "2", "is in no function that can be patched"),
         ("+ 60", "60", "70", "is in no function that can be patched"),
-        ("x + UP", "UP", "UP\n", "the new text has several lines"),
+        ("x + UP", "UP", "UP\n", "has several lines"),
     ],
 )
 def test_what_cannot_be_patched_is_said(library, where, old, new, words):
@@ -120,7 +121,21 @@ def test_what_cannot_be_patched_is_said(library, where, old, new, words):
         pass
 
 
-@pytest.mark.parametrize("where", ["patched_library", "patched_library:x", ":4"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((3, "a", "b"), TypeError, "place must be text, not int"),
+        (("math:3", 3, "b"), TypeError, "old must be text, not int"),
+        (("math:3", "a", None), TypeError, "new must be text, not NoneType"),
+        (("builtins:3", "a", "b"), ValueError, "builtins has no source in Python"),
+    ],
+)
+def test_arguments_that_are_no_patch(arguments, error, words):
+    with pytest.raises(error, match=words), exportlint.patched(*arguments):
+        pass
+
+
+@pytest.mark.parametrize("where", ["patched_library", "patched_library:x", ":4", "patched_library:²"])
 def test_a_place_is_a_module_and_a_line(library, where):
     with (
         pytest.raises(ValueError, match=r"is no place such as 'package\.module:12'"),

@@ -50,6 +50,42 @@ def test_importing_them_costs_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("model", "dynamic_shapes", "error", "words"),
+    [
+        (3, {"x": {0: BATCH}}, TypeError, "a contract is that of a module, not of int"),
+        (nn.ReLU, {"input": {0: BATCH}}, TypeError, "a contract is that of a module, not of the class ReLU: make one"),
+        (nn.ReLU(), {}, ValueError, "dynamic_shapes let nothing vary"),
+        (nn.ReLU(), {"input": None}, ValueError, "dynamic_shapes let nothing vary"),
+        (nn.ReLU(), ShapesCollection(), ValueError, "dynamic_shapes let nothing vary"),
+    ],
+)
+def test_what_is_no_contract(model, dynamic_shapes, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        strategies.contract(model, (torch.ones(2, 3),), dynamic_shapes=dynamic_shapes)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.eye(3).to_sparse(), "sparse"),
+        (torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.qint8), "quantised"),
+    ],
+)
+def test_tensors_of_which_no_others_are_drawn(tensor, kind):
+    with pytest.raises(ValueError, match=f"case 'ReLU' has a {kind} tensor as input, of which no others are drawn"):
+        strategies.inputs(ModelCase(nn.ReLU, (tensor,)))
+
+
+def test_what_the_model_raises_is_raised():
+    class Refuses(nn.Module):
+        def forward(self, x):
+            raise LookupError("no such table")
+
+    with pytest.raises(LookupError, match="no such table"):
+        strategies.inputs(ModelCase(Refuses, (torch.ones(2, 3),)))
+
+
 def test_shapes_keep_relations_and_ranges():
     asked = strategies.contract(
         Reader(), ({"ids": IDS, "mask": MASK},), dynamic_shapes={"sample": {"ids": PART, "mask": PART}}

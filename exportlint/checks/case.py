@@ -335,7 +335,9 @@ class _MethodFactory:
 
         model = copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model()
         if not callable(getattr(model, self.method, None)):
-            raise AttributeError(f"{type(model).__name__} has no method {self.method!r}")
+            near = difflib.get_close_matches(self.method, dir(model), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"{type(model).__name__} has no method {self.method!r}{hint}")
         return method_module(model, self.method)
 
 

@@ -226,7 +226,12 @@ def policy(
         what: ``raise``, as everywhere else, or ``record``: append the mismatch to the list that the context yields,
             take the CPU tensor as if it had been moved, and go on.
         origin_of: Says where a CPU tensor came from, for `Mismatch.origin`.
+
+    Raises:
+        ValueError: When `what` is neither.
     """
+    if what not in ("raise", "record"):
+        raise ValueError(f"{what!r} is no policy: raise or record")
     before = _policy.record, _policy.origin_of
     record: list[Mismatch] = []
     _policy.record, _policy.origin_of = (record if what == "record" else None), origin_of
@@ -389,7 +394,11 @@ def move_module(module: M) -> M:
 
     Raises:
         SecondDeviceUnavailableError: See `second_device`.
+        TypeError: When it is no module.
     """
+    if not isinstance(module, torch.nn.Module):
+        kind = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
+        raise TypeError(f"a module is moved, not {kind}")
     second_device()
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # holds the original too, so that no id is used twice
 

@@ -205,7 +205,7 @@ def test_methods_become_cases():
 
 def test_a_method_that_is_not_there():
     (case,) = ModelCase(Two, name="two", methods={"encoder": (X,)}).expand()
-    with pytest.raises(AttributeError, match="Two has no method 'encoder'"):
+    with pytest.raises(AttributeError, match="Two has no method 'encoder'; did you mean 'encode'"):
         case.model()
 
 

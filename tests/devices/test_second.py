@@ -419,3 +419,14 @@ def test_layers_of_a_transformer_follow_autocast():
     torch.testing.assert_close(actual, expected, rtol=bound, atol=bound)
     with torch.no_grad():
         assert model(x).dtype == torch.float32
+
+
+def test_what_is_no_module_and_no_policy_is_refused():
+    from exportlint.devices import move_module, policy
+
+    with pytest.raises(TypeError, match="a module is moved, not int"):
+        move_module(3)
+    with pytest.raises(TypeError, match="a module is moved, not the class ReLU"):
+        move_module(nn.ReLU)
+    with pytest.raises(ValueError, match="'ignore' is no policy: raise or record"), policy("ignore"):
+        pass
