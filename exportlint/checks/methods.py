@@ -151,11 +151,12 @@ def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def _shared(subject: Programs) -> dict[str, tuple[set[str], int]]:
-    """The tensors in whose memory more than one program lives: by name, which programs, and bytes."""
+    """The tensors that more than one program uses in the same memory: by name, which programs, and bytes."""
     owners: dict[int, tuple[str, set[str], int]] = {}
     for method, program in subject.programs.items():
+        used = programs.used(program)
         for name, tensor in _tensors(program).items():
-            if tensor.numel():
+            if tensor.numel() and name in used:
                 owners.setdefault(tensor.data_ptr(), (name, set(), tensor.nbytes))[1].add(method)
     return {name: (methods, size) for name, methods, size in owners.values() if len(methods) > 1}
 

@@ -62,6 +62,10 @@ class Programs:
         """What the model calls a module, a parameter or a buffer of the program of a method."""
         return name.removeprefix(PREFIX) if self.of_methods else name
 
+    def used(self, method: str) -> frozenset[str]:
+        """The parameters, buffers and constants that the program of a method uses, called as the model calls them."""
+        return frozenset(map(self.name_in_the_model, used(self.programs[method])))
+
     def by_names_of_the_model(self, called: Observed) -> Observed:
         """What a call of a program did, its state called as the model calls it."""
         if not self.of_methods:
@@ -77,6 +81,13 @@ class Programs:
             for program in self.programs.values():
                 stack.enter_context(unchanged(program))
             yield
+
+
+def used(program: ExportedProgram) -> frozenset[str]:
+    """The parameters, buffers and constants that the graph of a program uses; it has all others as inputs, too."""
+    using = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    inputs = program.graph_signature.input_specs
+    return frozenset(spec.target for spec in inputs if spec.target is not None and spec.arg.name in using)
 
 
 def parts(case: ModelCase) -> dict[str, ModelCase]:

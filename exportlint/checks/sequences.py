@@ -14,9 +14,13 @@ from exportlint import blame
 from exportlint.checks.context import ModelError, call, fresh
 from exportlint.checks.wrong_result import told, values_part
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
+from exportlint.parity.observed import buffers_differ, copies, inputs_differ, observe, shares_differ
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
     from exportlint.checks.case import Inputs
     from exportlint.checks.programs import Programs
     from exportlint.parity.compare import Difference
@@ -84,7 +88,8 @@ class Run:
         """
         self.done.append(done)
         function, module = self.subject.eager(self.model, done.method), self.subject.modules[done.method]
-        eager_inputs = fresh(done.inputs)
+        eager_inputs, used = fresh(done.inputs), self.subject.used(done.method)
+        unused = copies({name: buffer for name, buffer in self.model.named_buffers() if name not in used})
         self.ctx.stage(f"eager call of the step {done.name}")
         try:
             eager = observe(self.model, eager_inputs, lambda _, inputs: call(function, inputs))
@@ -96,7 +101,7 @@ class Run:
         except Exception as error:
             blame.pass_on_memory_error(error)
             raise PartedError(tuple(self.done), blame.words(error)) from error
-        evidence = self._differ(eager, program)
+        evidence = self._differ(eager, _without_what_is_left_alone(program, eager, unused))
         if evidence is not None:
             raise PartedError(tuple(self.done), evidence)
         self.last, self.own = eager.result, program.result
@@ -122,6 +127,20 @@ class Run:
             *(done.inputs for done in calls),
             call_of=lambda model, place: self.subject.eager(model, calls[place].method),
         )
+
+
+def _without_what_is_left_alone(program: Observed, eager: Observed, before: Mapping[str, torch.Tensor]) -> Observed:
+    """The program's call without the buffers that it does not use, and that the eager call did not change either.
+
+    Once it is saved with others, it has a copy of its own of what only they write.
+
+    Args:
+        program: The program's call.
+        eager: The eager model's.
+        before: The buffers that the program does not use, as they were before the eager call.
+    """
+    alone = {name for name, value in before.items() if compare(value, eager.buffers[name], rtol=0.0, atol=0.0) is None}
+    return dataclasses.replace(program, buffers={n: b for n, b in program.buffers.items() if n not in alone})
 
 
 def blamed(subject: Programs, parted: PartedError, evidence: str) -> tuple[str, Place | None]:

@@ -273,6 +273,42 @@ def test_methods_are_compared_as_steps_are(tmp_path, fault, method, words, where
     assert line in finding.source
 
 
+class Apart(nn.Module):
+    """A method with a buffer of its own, which the other leaves alone; both use the linear."""
+
+    def __init__(self, lost=False):
+        super().__init__()
+        self.linear, self.lost = nn.Linear(4, 4), lost
+        self.register_buffer("past", torch.zeros(4))
+
+    def encode(self, x):
+        if self.lost and not torch.compiler.is_exporting():
+            self.past.add_(1)
+        return self.linear(x)
+
+    def decode(self, x):
+        self.past.add_(x)
+        return self.linear(self.past)
+
+
+def _apart(tmp_path, *, lost):
+    x = torch.linspace(1, 2, 4)
+    case = ModelCase(lambda: Apart(lost), methods={"encode": (x,), "decode": (x,)}, name="apart")
+    return methods.run(context(case.expand()[0], tmp_path))
+
+
+def test_a_buffer_that_a_method_leaves_alone_is_not_compared_after_its_calls(tmp_path):
+    result = _apart(tmp_path, lost=False)
+    assert (result.outcome, result.findings) == ("passed", ())
+    assert "2 tensors of 80 bytes are used by more than one method" in result.notes  # the linear's, and not the buffer
+
+
+def test_a_buffer_that_only_the_eager_method_writes_is_compared(tmp_path):
+    (finding,) = _apart(tmp_path, lost=True).findings
+    assert finding.message == "the program of encode does something else than the method, called after the others"
+    assert "the buffer past: 4 of 4 values differ" in finding.evidence
+
+
 def test_steps_of_methods_share_what_they_share_in_eager():
     case = ModelCase(
         Stages, methods={"encode": (X4,), "decode": (X4,)}, steps={"decode": Step(lambda _: (X4,), method="decode")}
