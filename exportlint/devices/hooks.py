@@ -65,6 +65,8 @@ _LOWER_PRECISION = frozenset(
     | {"_convolution", "mkldnn_rnn_layer", "scaled_dot_product_attention", "_native_multi_head_attention"}
 )
 _WIDEST = frozenset({"cat", "stack", "index_copy"})
+# Composites that do something else inside for subclasses of tensors than for others: they are not taken apart.
+_WHOLE = (torch.ops.aten.ctc_loss.Tensor,)
 # Kernels that autocast passes over, and that call operators which it casts for.
 _CASTS_WITHIN = ("_transformer_encoder_layer_fwd",)
 _within: list[torch.dtype] = []
@@ -225,6 +227,8 @@ def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]
             # An operator without a kernel slot for the key (composite on purpose) refuses; the fallback serves it.
             with contextlib.suppress(RuntimeError):
                 aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
+    for op in _WHOLE:
+        aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
     for name, kernel in meta_kernels.items():
         # torch refuses, in some releases, to replace a kernel that was registered from Python
         if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):

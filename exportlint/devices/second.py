@@ -44,6 +44,10 @@ _REFUSING_0_DIM = frozenset(
 
 # Arguments and results that are on the CPU, by position: lengths, sizes of the steps, split points.
 _HOST_ARGUMENTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1, "tensor_split": 1}
+# Arguments that the operator moves itself, wherever they are.
+_EITHER_ARGUMENTS = {"_ctc_loss": (2, 3), "ctc_loss": (1, 2, 3)}
+# Operators that read the number of a 0-dim tensor first, so that it may be written to a tensor of the CPU.
+_READING_ITEMS = frozenset({"fill", "fill_"})
 _LAYOUTS = (torch.strided, torch.sparse_coo)
 _HOST_RESULTS = {"_pack_padded_sequence": 1}
 
@@ -245,14 +249,14 @@ def policy(
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute an operator in which the second device takes part, as a tensor or as the wanted device."""
-    base = func.name().partition("::")[2].partition(".")[0]
+    base = _base(func)
     if base == "copy_" and not isinstance(args[0], SecondTensor) and args[0].device.type == hooks.NAME:
         return args[0]  # a fake tensor of the second device, met below the Python key: there is nothing to copy
     leaves, spec = pytree.tree_flatten((args, kwargs))
     seconds = [leaf for leaf in leaves if isinstance(leaf, SecondTensor)]
     wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
     there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
-    _look_for_mixed(func, base, args, leaves, seconds)
+    _look_for_mixed(func, args, kwargs, leaves)
     _look_for_host_argument(func, base, args)
     if there:
         _look_for_generator(func, leaves)
@@ -268,6 +272,11 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )
 
 
+def _base(func: Any) -> str:
+    name: str = func.name()
+    return name.partition("::")[2].partition(".")[0]
+
+
 def _mutates(func: Any) -> bool:
     return bool(func._schema.is_mutable)
 
@@ -278,13 +287,22 @@ def _raw(leaf: Any) -> Any:
     return CPU if isinstance(leaf, torch.device) and leaf.type == hooks.NAME else leaf
 
 
-def _look_for_mixed(func: Any, base: str, args: tuple[Any, ...], leaves: list[Any], seconds: list[Any]) -> None:
-    others = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and not isinstance(leaf, SecondTensor)]
+def _look_for_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> None:
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    others = [tensor for tensor in tensors if not isinstance(tensor, SecondTensor)]
+    written = _written(func, args, kwargs) if others else set()
     for other in others:
         if other.device.type == hooks.NAME:
             raise UnsupportedOperatorError(f"a tensor without data (fake or meta) reached the kernel of {func.name()}")
-        if seconds and base not in _CROSSING and not _may_join(base, args, other):
+        if len(others) < len(tensors) and not _may_join(_base(func), args, other, written):
             _mismatch(func.name(), other)
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> set[int]:
+    """The ids of the tensors that the operator writes to."""
+    given = [args[at] if at < len(args) else kwargs.get(known.name) for at, known in enumerate(func._schema.arguments)]
+    writes = [known.alias_info is not None and known.alias_info.is_write for known in func._schema.arguments]
+    return {id(leaf) for value, write in zip(given, writes, strict=True) if write for leaf in pytree.tree_leaves(value)}
 
 
 def _look_for_generator(func: Any, leaves: list[Any]) -> None:
@@ -315,13 +333,17 @@ def _misplaced(operator: str, kind: str, words: str) -> None:
     _policy.record.append(Mismatch(operator, (), "", places.caller(sys._getframe(1)), None, kind))
 
 
-def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor) -> bool:
-    """Whether CUDA lets this CPU tensor join an operator on the device."""
+def _may_join(base: str, args: tuple[Any, ...], cpu: torch.Tensor, written: set[int]) -> bool:
+    """Whether CUDA lets this CPU tensor join an operator on the device; it writes results to no tensor of the CPU."""
+    if base in _CROSSING:
+        return True
+    if id(cpu) in written:
+        return base in _READING_ITEMS
     if cpu.dim() == 0:
         return base not in _REFUSING_0_DIM
-    host = _HOST_ARGUMENTS.get(base)
-    if host is not None:
-        return args[host] is cpu
+    host = (_HOST_ARGUMENTS[base],) if base in _HOST_ARGUMENTS else _EITHER_ARGUMENTS.get(base, ())
+    if host:
+        return any(args[at] is cpu for at in host)
     return base in _INDEXING and not any(cpu is data for data in (args[0], *args[2:3]))
 
 

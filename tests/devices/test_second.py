@@ -83,6 +83,56 @@ def test_mixed_devices_follow_the_rules_of_cuda():
 
 
 @forked
+def test_nothing_is_written_to_the_cpu_however_small():
+    from exportlint.devices import DeviceMismatchError, second_device
+
+    there, zero = torch.arange(1.0, 4.0, device=second_device()), torch.tensor(0.0)
+    number = there.sum()
+    writes = [
+        lambda here: here.add_(number),
+        lambda here: here.mul_(number),
+        lambda here: here.copysign_(number),
+        lambda here: here.clamp_(min=number),
+        lambda here: here.lerp_(number, 0.5),
+        lambda here: here.addcmul_(number, number),
+        lambda here: torch.add(number, 1, out=here),
+        lambda here: torch.maximum(number, zero, out=here),
+        lambda here: torch.sum(there, 0, out=here),
+        lambda here: torch.amax(there, 0, out=here),
+        lambda here: torch._foreach_add_([here], [number]),
+    ]
+    for write in writes:
+        with pytest.raises(DeviceMismatchError, match=r"second:0 and cpu.* with a tensor of shape \(\)"):
+            write(torch.tensor(0.0))
+    reads = [
+        lambda: zero + number,
+        lambda: number.clone().add_(zero),
+        lambda: there.clone().lerp_(there, zero),
+        lambda: torch.add(zero, there, out=there.clone()),
+        lambda: torch.where(there > 0, there, zero),
+        lambda: there.clone().masked_fill_(there > 1, zero),
+        lambda: there.clone().fill_(zero),
+        lambda: torch.tensor(0.0).fill_(number),
+        lambda: torch.zeros(3).fill_(number),
+        lambda: torch.tensor(0.0).copy_(number),
+    ]
+    assert [str(read().device) for read in reads] == ["second:0"] * 7 + ["cpu"] * 3
+
+
+@forked
+def test_the_targets_and_lengths_of_ctc_loss_may_be_anywhere():
+    from exportlint.devices import to_cpu
+
+    inputs, targets = torch.randn(6, 2, 3).log_softmax(-1), torch.tensor([[1, 2], [2, 1]])
+    lengths = torch.full((2,), 6), torch.full((2,), 2)
+    expected = nn.functional.ctc_loss(inputs, targets, *lengths)
+    there, targets_there = on_second(inputs, targets)
+    for given in (lengths, on_second(*lengths), ((6, 6), (2, 2))):
+        for its in (targets, targets_there):
+            torch.testing.assert_close(to_cpu(nn.functional.ctc_loss(there, its, *given)), expected)
+
+
+@forked
 def test_record_repairs_and_goes_on():
     from exportlint.devices import DeviceMismatchError, policy, second_device
 
