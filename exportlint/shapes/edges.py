@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_GUARDS = 40
 FURTHEST = 2**20  # how far the other side of a guard is looked for
+NEAR = 12  # sizes on either side of the first that violates a guard, among which one is looked for that keeps others
 SPECIAL = (1, 0)  # sizes that torch treats apart, without a guard
 
 
@@ -33,11 +34,15 @@ class Flip:
         guard: The guard.
         kept: Shapes for which it holds, as near as possible to the others.
         violated: Shapes inside the contract for which it does not.
+        key: The variable that differs.
+        value: Its value in the shapes that violate the guard.
     """
 
     guard: Guard
     kept: Shapes
     violated: Shapes
+    key: str
+    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,31 @@ def _flip(asked: Asked, guard: Guard, key: str, affordable: Affordable | None) -
             inner = middle
     if affordable is not None and not affordable(asked.sizes({key: outer})):
         return None
-    return Flip(guard, asked.shapes({key: inner}), asked.shapes({key: outer}))
+    return Flip(guard, asked.shapes({key: inner}), asked.shapes({key: outer}), key, outer)
+
+
+def apart(space: Space, guards: Sequence[Guard], flip: Flip) -> Shapes | None:
+    """Shapes that violate the guard of a flip, too, and fewer of the others; ``None`` where there are none nearby.
+
+    What refuses a call that violates several may be any of them.
+    """
+    asked = Asked(space.contract)
+    low, high = asked.bounds(flip.key)
+    about = [guard for guard in guards if guard is not flip.guard and not guard.deferred]
+
+    def violations(value: int) -> int:
+        sizes = asked.sizes({flip.key: value})
+        return sum(holds(guard, sizes) is False for guard in about)
+
+    best, fewest = flip.value, violations(flip.value)
+    for value in sorted(range(flip.value - NEAR, flip.value + NEAR + 1), key=lambda v: abs(v - flip.value)):
+        sizes = asked.sizes({flip.key: value})
+        inside = max(low, 2) <= value and (high is None or value <= high)
+        if not fewest or not inside or holds(flip.guard, sizes) is not False:
+            continue
+        if violations(value) < fewest and (space.affordable is None or space.affordable(sizes)):
+            best, fewest = value, violations(value)
+    return None if best == flip.value else asked.shapes({flip.key: best})
 
 
 def _candidates(start: int, low: int, high: int) -> Iterator[int]:

@@ -33,7 +33,7 @@ from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from torch.export import ExportedProgram
 
@@ -258,7 +258,7 @@ def _why_not(subject: Subject) -> str | None:
 def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
     notes = [f"the smallest failing call: {f.trial.code}" for f in subject.faults.values() if f.trial.code]
     asked = terms.terms(subject.contract, subject.granted, subject.guards)
-    notes += [_of_term(term, search.wishes) for term in asked if _is_narrower(term, search)]
+    notes += [_of_term(term, search) for term in asked if _is_narrower(term, search)]
     notes += search.notes
     if not all(same_structure(inputs, subject.example) for inputs in subject.ctx.further_examples()):
         notes.append("further calls of another structure than the example's are outside of this program")
@@ -279,9 +279,10 @@ def _is_narrower(term: Term, search: Search) -> bool:
     return term.grant != "as asked"
 
 
-def _of_term(term: Term, wishes: Sequence[Guard]) -> str:
+def _of_term(term: Term, search: Search) -> str:
     """What is asked and granted, and where that was decided."""
     at = [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None][:1]
-    own = any(guard in wishes for guard in term.guards)
+    tried = [guard for guard in term.guards if guard in search.narrowing]
+    own = bool(tried) and all(guard in search.wishes for guard in tried)
     said = f"{term.words} ({', '.join(at)})" if at else term.words
     return f"{said}; the model itself refuses other sizes" if own else said

@@ -110,13 +110,7 @@ class Search:
 
     def _takes(self, space: Space) -> bool:
         """Whether the eager model takes plain contents in the sizes of the example."""
-        try:
-            self.subject.attempt(Trial.of(_plainly(space, {leaf.index: leaf.shape for leaf in space.contract.leaves})))
-        except FaultError:
-            return True
-        except RefusedError:
-            return False
-        return True
+        return not self._is_refused(space, {leaf.index: leaf.shape for leaf in space.contract.leaves})
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
@@ -141,14 +135,21 @@ class Search:
             self.narrowing.append(flip.guard)
             if self._late():
                 return
-            for shapes in (flip.kept, flip.violated):
-                try:
-                    self.subject.attempt(Trial.of(_plainly(space, shapes)))
-                except RefusedError:
-                    if shapes is flip.violated:
-                        self.wishes.append(flip.guard)
-                except FaultError:
-                    continue
+            self._is_refused(space, flip.kept)
+            if self._is_refused(space, flip.violated):
+                apart = edges.apart(space, self.subject.guards, flip)
+                if apart is None or self._is_refused(space, apart):
+                    self.wishes.append(flip.guard)
+
+    def _is_refused(self, space: Space, shapes: Mapping[int, tuple[int, ...]]) -> bool:
+        """Whether the eager model refuses plain contents in these sizes."""
+        try:
+            self.subject.attempt(Trial.of(_plainly(space, shapes)))
+        except RefusedError:
+            return True
+        except FaultError:
+            return False
+        return False
 
     def _outside(self, space: Space) -> None:
         found = [*edges.special(space), *edges.outside(space)][: max(2, min(OUTSIDE, self.examples // 2))]
