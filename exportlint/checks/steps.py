@@ -114,6 +114,8 @@ def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -
     parted = search.run()
     if parted is not None:
         return _failed(subject, parted)
+    if not search.calls:
+        return _not_checked("no step made a call: each returned None whenever it was asked for its arguments")
     reason = f"{search.calls} calls in {search.sequences} sequences of up to {search.longest}"
     return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(subject.ctx.judged))
 

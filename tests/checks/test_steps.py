@@ -180,6 +180,12 @@ def test_a_step_that_cannot_be_made_is_the_cases_fault():
     assert result.findings[0].rewrite.startswith("Let the step return arguments")
 
 
+def test_steps_that_make_no_call_show_nothing():
+    result = steps.run(context(dataclasses.replace(memory(), steps={"go": Step(lambda _: None), "reset": None})))
+    assert (result.outcome, result.findings) == ("not_checked", ())
+    assert result.reason == "no step made a call: each returned None whenever it was asked for its arguments"
+
+
 @pytest.mark.slow
 def test_what_is_not_asked_for_is_not_shown():
     case = ModelCase(nn.Linear, (torch.ones(2, 3),), name="linear")
