@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib.util
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exportlint.checks.concerned import Code, used_names
 from exportlint.findings import Finding
 from exportlint.places import Place, display_path, is_installed
 
@@ -32,7 +32,7 @@ class Predictor:
         self._mistake: tuple[str, ...] = ()
         self._by_file: dict[str, tuple[Finding, ...]] = {}
         self._unanalysed: dict[str, tuple[str, ...]] = {}
-        self._functions: dict[str, list[range]] = {}
+        self._code: dict[str, Code] = {}
 
     def predict(self, lines: Mapping[str, frozenset[int]], source: str = "") -> list[Finding]:
         """The predictions that concern what ran.
@@ -42,16 +42,18 @@ class Predictor:
             source: The file or module of the target, whose project is no library, wherever it lies.
 
         Returns:
-            Predictions inside functions of which a line ran, and outside of functions; those in other functions as
+            Predictions inside functions of which a line ran, and of what these read by name; all others as
             information. Of libraries those on lines that ran only.
         """
         self._lint(lines)
+        own = [file for file in lines if not is_library(Path(file), source)]
+        used = used_names((self._code_of(file), lines[file]) for file in own)
         found = []
         for file, ran in lines.items():
-            library = is_library(Path(file), source)
+            library = file not in own
             for known in self._by_file.get(file, ()):
                 finding = dataclasses.replace(known, library=library)
-                if self._concerns(finding, file, ran):
+                if self._concerns(finding, ran, used):
                     found.append(finding)
                 elif not finding.library:  # about a part of the file that this case does not run
                     found.append(dataclasses.replace(finding, severity="info"))
@@ -90,14 +92,20 @@ class Predictor:
                 self._options, self._mistake = plain, (f"linted without the configuration, which is wrong: {error}",)
         return self._options
 
-    def _concerns(self, finding: Finding, file: str, ran: frozenset[int]) -> bool:
+    def _concerns(self, finding: Finding, ran: frozenset[int], used: frozenset[str]) -> bool:
         line = finding.line or 0
         if finding.library:
             return any(number in ran for number in range(line, (finding.end_line or line) + 1))
-        if file not in self._functions:
-            self._functions[file] = _functions(file)
-        around = [function for function in self._functions[file] if line in function]
-        return not around or any(number in ran for number in min(around, key=len))
+        return self._code_of(str(finding.file)).concerns(line, ran, used)
+
+    def _code_of(self, file: str) -> Code:
+        if file not in self._code:
+            try:
+                source = Path(file).read_bytes()
+            except OSError:
+                source = b""
+            self._code[file] = Code(source)
+        return self._code[file]
 
 
 def as_finding(prediction: Prediction) -> Finding:
@@ -157,16 +165,3 @@ def _file_of_module(name: str) -> Path | None:
     if places:
         return Path(places[0], "__init__.py")
     return Path(spec.origin) if spec is not None and spec.origin is not None and spec.has_location else None
-
-
-def _functions(file: str) -> list[range]:
-    """The lines of each function's body, without the line of its head."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return [
-        range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]

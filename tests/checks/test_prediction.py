@@ -115,3 +115,63 @@ def test_a_run_knows_the_project_of_its_target(tmp_path: Path, monkeypatch: pyte
     assert [(found.rule, found.line, found.library, found.counts) for found in result.findings] == [
         ("EXP301", 7, False, True)
     ]
+
+
+SEVERAL = """import torch
+from torch import nn
+from constants_of_prediction import FAR as THERE, NEVER
+
+ANCHORS = torch.tensor([0.0, 1.0])
+OTHERS = torch.tensor([0.0, 1.0])
+WIDE = OTHERS[None]
+
+
+class Anchored(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x + ANCHORS
+
+
+class Widened(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x + WIDE
+
+
+class Far(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x + THERE
+
+
+class Plain(nn.Module):
+    def forward(self, x: torch.Tensor, ANCHORS=None):
+        return x if ANCHORS is None else x + ANCHORS
+"""
+CONSTANTS = """import torch
+from torch import nn
+
+FAR = torch.tensor([0.0, 1.0])
+NEVER = torch.tensor([0.0, 1.0])
+
+
+class NotRun(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x + FAR - NEVER
+"""
+
+
+@pytest.mark.parametrize(
+    ("ran", "counts"),
+    [
+        (12, {("several.py", 5)}),
+        (17, {("several.py", 6)}),
+        (22, {("constants_of_prediction.py", 4)}),
+        (27, set()),
+    ],
+)
+def test_what_stands_outside_of_functions_concerns_only_who_reads_it(ran: int, counts: set[tuple[str, int]]) -> None:
+    Path("several.py").write_text(SEVERAL)
+    Path("constants_of_prediction.py").write_text(CONSTANTS)
+    lines = {"several.py": frozenset({ran}), "constants_of_prediction.py": frozenset[int]()}
+    found = Predictor().predict(lines)
+    predicted = {("several.py", 5), ("several.py", 6)} | {("constants_of_prediction.py", line) for line in (4, 5)}
+    assert {(str(one.file), one.line) for one in found if one.rule == "EXP203"} >= predicted
+    assert {(str(one.file), one.line) for one in found if one.counts} == counts
