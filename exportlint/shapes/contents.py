@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # The plainest first, which is what a failing call shrinks to.
 FLOAT_KINDS = ("zeros", "constant", "normal", "negative", "large", "small", "duplicates")
+COMPLEX_KINDS = ("zeros", "constant", "real", "imaginary", "normal", "negative", "large", "small", "duplicates")
 UNIT_KINDS = ("zeros", "constant", "uniform")
 INTEGER_KINDS = ("smallest", "largest", "duplicates", "below the sizes", "range")
 BOOLEAN_KINDS = ("full", "empty", "single", "empty row", "full row", "right padded", "left padded", "random")
@@ -118,6 +119,8 @@ class Recipe:
             return self._mask(generator)
         if self.kind in INTEGER_KINDS and not self.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex")):
             return self._integers(size, generator), "torch.int64"
+        if self.dtype.startswith("torch.complex") and self.kind != "uniform":
+            return self._complex(size, generator), "torch.complex64"
         normal = f"torch.randn({size}, {generator})"
         scaled = {"large": f"{normal} * 1000", "small": f"{normal} * 0.001", "negative": f"-{normal}.abs()"}
         other = {
@@ -130,6 +133,21 @@ class Recipe:
         if self.kind == "uniform" and (self.low, self.high) != (0.0, 1.0):
             text = f"{text} * {self.high - self.low!r} + {self.low!r}"
         return text, "torch.float32"
+
+    def _complex(self, size: str, generator: str) -> str:
+        """Contents with two parts, but for the kinds that have one."""
+        real, both = f"torch.randn({size}, {generator})", f"torch.randn({size}, {generator}, dtype=torch.complex64)"
+        pairs = repr([*self.shape, 2])
+        special = {
+            "zeros": f"torch.zeros({size}, dtype=torch.complex64)",
+            "constant": f"torch.ones({size}, dtype=torch.complex64)",
+            "real": f"{real}.to(torch.complex64)",
+            "imaginary": f"{real} * 1j",
+            "negative": f"(-{real}.abs()).to(torch.complex64)",
+            "duplicates": f"torch.view_as_complex(torch.randint(-1, 2, {pairs}, {generator}).to(torch.float32))",
+        }
+        scaled = {"large": f"{both} * 1000", "small": f"{both} * 0.001"}
+        return special.get(self.kind) or scaled.get(self.kind, both)
 
     def _mask(self, generator: str) -> tuple[str, str]:
         text = _mask(self.kind, self.shape, generator)
@@ -229,7 +247,7 @@ def number(shape: tuple[int, ...]) -> Recipe:
 def sized(made: Recipe, shape: tuple[int, ...]) -> Recipe:
     """The recipe for another shape, or number, in the same layout where that is one of the shape's."""
     if made.kind == KEPT and shape != made.shape:
-        kind = "zeros" if made.dtype.startswith(("torch.float", "torch.bfloat")) else "largest"
+        kind = "zeros" if made.dtype.startswith(("torch.float", "torch.bfloat", "torch.complex")) else "largest"
         return dataclasses.replace(made, shape=shape, kind=kind, values="")
     layout = made.layout if made.layout in layouts_of(shape) else "contiguous"
     return dataclasses.replace(made, shape=shape, layout=layout)
@@ -244,7 +262,7 @@ def kinds_of(like: torch.Tensor, domain: Domain | None) -> tuple[str, ...]:
     if not like.is_floating_point() and not like.is_complex():
         return CONSTANT_KINDS if domain is not None and domain.kept else INTEGER_KINDS
     if domain is None:
-        return FLOAT_KINDS
+        return COMPLEX_KINDS if like.is_complex() else FLOAT_KINDS
     if not domain.firm:
         return (*UNIT_KINDS, *(kind for kind in FLOAT_KINDS if kind not in UNIT_KINDS))
     values = {"zeros": 0, "constant": 1}

@@ -139,6 +139,18 @@ def test_a_size_that_the_model_takes_is_not_said_to_be_refused_by_it():
     assert "x of shape [2, 3, 4]" in found.findings[0].evidence
 
 
+def without_imaginary_part(self, x):
+    y = x * 2
+    return torch.view_as_real(y.real + 0j if torch.compiler.is_exporting() else y)  # at: imaginary part
+
+
+def test_complex_inputs_are_drawn_with_both_parts():
+    real = torch.randn(3, 4).to(torch.complex64)
+    found = check(without_imaginary_part, (real,), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
+    assert [(f.rule, f.line) for f in found.findings] == [("EXP004", marked(HERE, "imaginary part"))]
+    assert "(imaginary)" in found.findings[0].evidence
+
+
 def linear(self, x):
     return x @ torch.ones(6, 2)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from exportlint.shapes import contents
-from exportlint.shapes.contents import BOOLEAN_KINDS, FLOAT_KINDS, INTEGER_KINDS, UNIT_KINDS, Domain
+from exportlint.shapes.contents import BOOLEAN_KINDS, COMPLEX_KINDS, FLOAT_KINDS, INTEGER_KINDS, UNIT_KINDS, Domain
 from exportlint.shapes.contract import declared
 
 X = torch.randn(2, 3)
@@ -45,7 +45,8 @@ def drawn(data, like, shape, domain):
         (torch.float32, Domain(-2.0, 0.0), ("zeros", "uniform")),
         (torch.float32, Domain(-1e9, 0.0, mask=True), BOOLEAN_KINDS),
         (torch.bfloat16, None, FLOAT_KINDS),
-        (torch.complex64, None, FLOAT_KINDS),
+        (torch.complex64, None, COMPLEX_KINDS),
+        (torch.complex128, None, COMPLEX_KINDS),
         (torch.bool, None, BOOLEAN_KINDS),
         (torch.int64, Domain(0, 1, mask=True), BOOLEAN_KINDS),
         (torch.int32, Domain(3, 9), INTEGER_KINDS),
@@ -72,6 +73,17 @@ def test_contents_of_each_kind(dtype, domain, kinds):
 
     draw()
     assert seen == set(kinds)
+
+
+def test_complex_contents_have_both_parts_or_one():
+    parts = {}
+    for kind in COMPLEX_KINDS:
+        made = contents.Recipe((3, 5), "torch.complex128", kind, seed=1).make()
+        parts[kind] = bool(made.real.any()), bool(made.imag.any())
+    assert parts.pop("zeros") == (False, False)
+    assert parts.pop("imaginary") == (False, True)
+    assert {parts.pop(kind) for kind in ("constant", "real", "negative")} == {(True, False)}
+    assert set(parts.values()) == {(True, True)}
 
 
 def domains_of(model, args, declared_ranges=None, more=()):
