@@ -993,6 +993,23 @@ def test_it_is_told_where_values_part(tmp_path, body, begins, where):
     assert evidence.endswith(f":{line}")
 
 
+def test_a_buffer_that_the_program_writes_to_is_not_blamed(tmp_path):
+    """What decides where or what is written is, or the line that the program lacks."""
+    init = "self.register_buffer('mem', torch.zeros(8, 4))\nself.pos = 0"
+    body = "self.mem[self.pos % 8] = x[0]\nself.pos += 1  # <-\nreturn self.mem.mean(0)"
+    beside = model(body, init)
+    body = "self.n += 1\nif not torch.compiler.is_exporting() and int(self.n) > 3:\n    x = x * 0.5  # <-\nreturn x"
+    alone = model(body, "self.register_buffer('n', torch.zeros((), dtype=torch.long))")
+
+    def run():
+        return [check(load(text, tmp_path, f"followed_{n}")) for n, text in enumerate((beside, alone))]
+
+    first, second = in_fork(run)
+    assert [(rule, at) for rule, _, _, at, _ in alarms(first)] == [("EXP501", *marked(beside))], first
+    (last,) = marked(alone)
+    assert [(rule, at) for rule, _, _, at, _ in alarms(second)] == [("EXP004", last - 1)], second
+
+
 SAME_NAME = """
 class Carries(nn.Module):
     def __init__(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,13 @@ class Inquiry:
     def with_place(
         self, evidence: str, inputs: Inputs, before: Sequence[Inputs] = (), model: nn.Module | None = None
     ) -> str:
-        """The evidence, and where values part in a call.
+        """The evidence, and where values part in a call, in words; see `parted`."""
+        return self.parted(evidence, inputs, before, model)[0]
+
+    def parted(
+        self, evidence: str, inputs: Inputs, before: Sequence[Inputs] = (), model: nn.Module | None = None
+    ) -> tuple[str, Place | None]:
+        """The evidence with where values part in a call, and that line where it is known.
 
         Args:
             evidence: What differs, in words.
@@ -119,7 +126,20 @@ class Inquiry:
                 found = values_part(self.ctx, self.program, inputs, model=eager, called=self._called)
         except Exception:  # it is told without the place
             found = None
-        return told(evidence, found, None)[0]
+        return told(evidence, found, None)
+
+    def follows(self, model: nn.Module) -> set[int]:
+        """The ids of the model's buffers that the program writes to in a call with the example, as its own."""
+        return {id(buffer) for name, buffer in model.named_buffers(remove_duplicate=False) if name in self._written}
+
+    @functools.cached_property
+    def _written(self) -> frozenset[str]:
+        """The buffers that the program writes to, by name."""
+        with unchanged(self.program):
+            before = {name: buffer._version for name, buffer in self.module.named_buffers(remove_duplicate=False)}
+            call(self.module, fresh(self.ctx.example()))
+            after = {name: buffer._version for name, buffer in self.module.named_buffers(remove_duplicate=False)}
+        return frozenset(name for name, version in before.items() if after[name] != version)
 
     def _called(self, function: Callable[..., Any], inputs: Inputs) -> Any:
         """Call either side, at the same times where the model reads clocks."""

@@ -76,6 +76,7 @@ class Memory:
         self.results = [self._again()]
         after_one = Snapshot(model)
         self.results.append(self._again())
+        self.followed = False  # whether buffers changed that the program writes to as well
         self.counters = [slot for slot in after_one.changed() if slot.counts]
 
     def _again(self) -> Any:
@@ -210,19 +211,27 @@ class Memory:
         for k, difference in enumerate(parted):
             if difference is not None and any(carried) and (carried[k] or self._begins_late(k)):
                 later = k if carried[k] else carried.index(True)
-                evidence = self.inquiry.with_place(f"call {k + 1}: {difference}", calls[k], calls[:k])
-                self._blame_memory(later, wanted[later], calls, evidence)
+                evidence, place = self.inquiry.parted(f"call {k + 1}: {difference}", calls[k], calls[:k])
+                self._blame_memory(later, wanted[later], calls, evidence, place)
                 return
 
     def _begins_late(self, k: int) -> bool:
         """Whether the program may hold what an earlier call left behind, and so differ from the very first."""
         return k == 0 and any(slot.outlives for slot in self.before.changed())
 
-    def _blame_memory(self, k: int, wanted: Any, calls: Sequence[Inputs], evidence: str) -> None:
-        """Find which names carry what call `k` reads: with them put back, it returns what a fresh model returns."""
+    def _blame_memory(self, k: int, wanted: Any, calls: Sequence[Inputs], evidence: str, parted: Place | None) -> None:
+        """Find which names carry what call `k` reads: with them put back, it returns what a fresh model returns.
+
+        Buffers that the program writes to are none of them: where there is no other name, the line is to blame at
+        which values part.
+        """
         groups: dict[Group, Slot] = {}
         everything = self._without(k, calls, lambda _: True, groups)
         names = list(groups)[:MAX_GROUPS]
+        if not groups and self.followed:
+            message = "a later call of the program returns something else, though it writes to the same buffers"
+            self.inquiry.add("EXP004", message, parted or self.inquiry.ctx.head(), evidence)
+            return
         if not groups or self.inquiry.compare(wanted, everything) is not None:
             place = self._parting(k, calls)
             message = "state baked: a later call returns something else than the first, and the program does not follow"
@@ -260,7 +269,9 @@ class Memory:
         for inputs in calls[:k]:
             self.inquiry.call(model, inputs)
             changed = before.changed()
-            groups.update({_group(slot): slot for slot in changed})
+            follows = self.inquiry.follows(model)
+            self.followed |= any(id(slot.value()) in follows for slot in changed)
+            groups.update({_group(slot): slot for slot in changed if id(slot.value()) not in follows})
             before.restore(slot for slot in changed if forget(_group(slot)))
         try:
             return self.inquiry.call(model, calls[k])
