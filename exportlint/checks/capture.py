@@ -19,7 +19,7 @@ from exportlint.checks.results import IN_VARIANTS, REWRITES, in_variant
 from exportlint.findings import CheckResult
 from exportlint.parity import training_operators
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
+from exportlint.parity.observed import inputs_differ, observe, shares_differ, written_differ
 from exportlint.parity.parting import line_of
 from exportlint.shapes import narrowing
 
@@ -152,7 +152,7 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     if inputs is not None:
         message = "the eager model changes its inputs, and the program does not change them alike"
         return (_written(ctx, message, inputs),)
-    buffers = buffers_differ(expected.buffers, actual.buffers, close)
+    buffers = written_differ(expected, actual, close)
     if buffers is not None:
         message = "the eager model changes its buffers, and the program does not change them alike"
         return (_written(ctx, message, buffers),)

@@ -21,7 +21,7 @@ from exportlint.checks.compiled_breaks import HERE
 from exportlint.checks.context import call, fresh
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, inputs_differ, observe
+from exportlint.parity.observed import inputs_differ, observe, written_differ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,7 +181,7 @@ class _Compiled:
         def close(a: Any, b: Any, name: str) -> Difference | None:
             return compare(a, b, reference=reference.of_left(name), **ctx.tolerance)
 
-        return inputs_differ(expected, actual, close) or buffers_differ(expected.buffers, actual.buffers, close)
+        return inputs_differ(expected, actual, close) or written_differ(expected, actual, close)
 
     def _wrong(self, step: Step, words: str) -> Finding:
         message = f"torch.compile with the backend {self.backend} computes something else than eager in {step.what}"

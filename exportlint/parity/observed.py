@@ -24,6 +24,7 @@ class Observed:
         inputs: The arguments as the call left them, by place or name.
         returned: Names of those that are containers and part of the result.
         buffers: Copies of the buffers after the call, by name.
+        written: Names of those that the call changed.
         shares: For each tensor that was returned: the names of what its memory also belongs to.
     """
 
@@ -31,6 +32,7 @@ class Observed:
     inputs: Mapping[str, Any]
     returned: frozenset[str]
     buffers: Mapping[str, torch.Tensor]
+    written: frozenset[str]
     shares: Mapping[str, tuple[str, ...]]
 
 
@@ -43,12 +45,15 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
         call: Calls the module with them.
     """
     arguments = pytree.tree_leaves(inputs)
+    before = copies(dict(module.named_buffers()))
     result = call(module, inputs)
+    after = copies(dict(module.named_buffers()))
     return Observed(
         result=pytree.tree_map(kept, result),
         inputs=_named(inputs),
         returned=_returned(inputs, result),
-        buffers=copies(dict(module.named_buffers())),
+        buffers=after,
+        written=frozenset(name for name in after if name not in before or not _is_same(before[name], after[name])),
         shares=_shares(module, arguments, result),
     )
 
@@ -105,6 +110,29 @@ def inputs_differ(
 def copies(buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The buffers by name, as they are now."""
     return {name: buffer.detach().clone() for name, buffer in buffers.items()}
+
+
+def _is_same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether two tensors hold the same numbers, NaN in the same places; where that cannot be told, they do not."""
+    if before.is_meta or before.shape != after.shape or before.dtype != after.dtype:
+        return before.is_meta and after.is_meta
+    try:
+        nowhere = torch.ne(before, before) & torch.ne(after, after)  # NaN
+        return torch.equal(before, after) or bool((torch.eq(before, after) | nowhere).all())
+    except (RuntimeError, NotImplementedError):  # such as of some sparse ones
+        return False
+
+
+def written_differ(
+    eager: Observed, program: Observed, compare: Callable[[Any, Any, str], Difference | None]
+) -> str | None:
+    """The first buffer that a call of either changed and that differs, in words.
+
+    What neither changes is as it was built: a buffer that is never filled is another one in each model.
+    """
+    names = eager.written | program.written
+    written = {name: buffer for name, buffer in eager.buffers.items() if name in names}
+    return buffers_differ(written, program.buffers, compare)
 
 
 def buffers_differ(

@@ -56,6 +56,26 @@ def test_writes_and_shared_memory_are_followed():
     assert (result.outcome, result.findings) == ("passed", ())
 
 
+class NeverFilled(nn.Module):
+    """What its buffer holds is whatever the memory held before, which is another thing in each model."""
+
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        NeverFilled.made += 1
+        self.register_buffer("like", torch.full((2,), float(NeverFilled.made)))
+        self.register_buffer("nothing", torch.full((2,), float("nan") if NeverFilled.made % 2 else 1.0))
+
+    def forward(self, x):
+        return x.to(self.like) + x.to(self.nothing)
+
+
+def test_a_buffer_that_is_never_filled_nor_read_is_no_finding():
+    result = capture.run(context(NeverFilled, X))
+    assert (result.outcome, result.findings) == ("passed", ())
+
+
 def drop_buffer_write(graph):
     found = node(graph, aten.add_.Tensor)
     found.target = aten.add.Tensor
