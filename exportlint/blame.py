@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from exportlint.places import Place, is_users, of_traceback
 from exportlint.rules import catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
     from exportlint.findings import Finding, Mode, Outcomes, Result
@@ -243,6 +246,30 @@ def definition_of(thing: Any) -> Place | None:
     heads = ("def ", "async def ", "class ")
     head = next((i for i, line in enumerate(lines) if line.lstrip().startswith(heads)), 0)
     return Place(file, first + head) if file and is_users(file) else None
+
+
+def rebinding_of(owner: type, attribute: str) -> Place | None:
+    """The first line outside of constructors at which a class or one of its bases assigns ``self.ATTRIBUTE``."""
+    for cls in owner.__mro__:
+        try:
+            file = inspect.getsourcefile(cls)
+            lines, first = inspect.getsourcelines(cls)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
+        found = sorted(line for function in functions for line in _assigning(function, attribute))
+        if found and file and is_users(file):
+            return Place(file, first + found[0] - 1)
+    return None
+
+
+def _assigning(function: ast.FunctionDef, attribute: str) -> Iterator[int]:
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store) or node.attr != attribute:
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield node.lineno
 
 
 def assignment_of(owner: type, attribute: str) -> Place | None:

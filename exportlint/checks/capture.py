@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.context import Context
-    from exportlint.findings import Finding
+    from exportlint.findings import Finding, Result
     from exportlint.parity.compare import Difference
     from exportlint.parity.observed import Observed
 
 NAME = "capture"
+IN_PLACE = "Write into the buffer (copy_), which keeps its shape, or compute the value anew in each call."
 FAILED_STAGES = {
     "build": "the factory fails",
     "inputs": "the example inputs cannot be made",
@@ -124,9 +125,10 @@ def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
             actual = observe(module, ctx.example(), call)
     except Exception as error:
         blame.pass_on_memory_error(error)
-        place = blame.place_of(error)
-        rule, message = "EXP004", "the program cannot run the example that it was captured from"
-        return _failed((blame.finding(rule, message, place, outcome="breaks", evidence=blame.words(error)),))
+        place, words = blame.place_of(error), blame.words(error)
+        message = "the program cannot run the example that it was captured from"
+        rebound = _rebound(ctx, "breaks", f"{message}: {words}")
+        return _failed((rebound or blame.finding("EXP004", message, place, outcome="breaks", evidence=words),))
     difference = ctx.compare(ctx.expected(), actual.result, ctx.example())
     if difference is not None:
         return _differs(ctx, program, difference)
@@ -155,13 +157,27 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     buffers = written_differ(expected, actual, close)
     if buffers is not None:
         message = "the eager model changes its buffers, and the program does not change them alike"
-        return (_written(ctx, message, buffers),)
+        return (_rebound(ctx, "silent", buffers) or _written(ctx, message, buffers),)
     ctx.judge(reference)
     shares = shares_differ(expected, actual)
     if shares is not None:
         message = "who writes into a result changes other things in the program than in eager"
         return (blame.finding("EXP004", message, ctx.head(), outcome="unportable", evidence=shares),)
     return ()
+
+
+def _rebound(ctx: Context, outcome: Result, evidence: str) -> Finding | None:
+    """The finding for the line at which the eager model puts another tensor in the place of a buffer, if it does."""
+    model = ctx.build()
+    before = dict(model.named_buffers())
+    ctx.call_eager(model, ctx.example())
+    for name, buffer in model.named_buffers():
+        owner, _, attribute = name.rpartition(".")
+        place = None if before.get(name) is buffer else blame.rebinding_of(type(model.get_submodule(owner)), attribute)
+        if place is not None:
+            message = f"another tensor takes the place of the buffer {name}, which the program keeps"
+            return blame.finding("EXP004", message, place, outcome=outcome, evidence=evidence, rewrite=IN_PLACE)
+    return None
 
 
 def _written(ctx: Context, message: str, words: str) -> Finding:

@@ -76,6 +76,25 @@ def test_a_buffer_that_is_never_filled_nor_read_is_no_finding():
     assert (result.outcome, result.findings) == ("passed", ())
 
 
+class Rebinds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(1), persistent=False)
+
+    def forward(self, x):
+        if self.table.shape[0] != x.shape[0]:
+            self.table = torch.arange(x.shape[0])  # another tensor
+        return x + self.table[:, None]
+
+
+def test_a_buffer_that_is_rebound_is_told_at_the_line():
+    (finding,) = capture.run(context(Rebinds, X)).findings
+    assert (finding.rule, finding.rewrite) == ("EXP004", capture.IN_PLACE)
+    assert finding.source.endswith("# another tensor")
+    assert finding.message == "another tensor takes the place of the buffer table, which the program keeps"
+    assert finding.evidence.startswith("the program cannot run the example that it was captured from: RuntimeError: ")
+
+
 def drop_buffer_write(graph):
     found = node(graph, aten.add_.Tensor)
     found.target = aten.add.Tensor
