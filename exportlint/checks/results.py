@@ -106,6 +106,29 @@ def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how
     )
 
 
+def of_drawn_call(check: str, who: str, words: str, code: str, ending: Ending) -> CheckResult:
+    """The result of a check whose process ended in a drawn call, where that was not replayed to its end.
+
+    Args:
+        check: Name of the check.
+        who: What ran the call, such as ``eager model``.
+        words: The call in words.
+        code: The call as code; empty where it cannot be written down.
+        ending: How the process ended.
+    """
+    late = ending.how == "late"
+    message = f"the process {ending.words} while the {who} ran a drawn call"
+    if late:
+        message = f"the {who} does not end in a call inside the contract"
+    rule = "EXP002" if who == "eager model" else "EXP004"
+    rewrite = ENDINGS[ending.how] if not late else REWRITES["drawn call"] if rule == "EXP002" else None
+    place = fatal_place(ending.output)
+    finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
+    outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu", "late") else "crashed"
+    notes = (f"the call: {code}",) if code else ()
+    return CheckResult(name=check, outcome=outcome, reason=f"{message}: {words}", findings=(finding,), notes=notes)
+
+
 def in_variant(variant: str) -> str:
     """What to add to a message about what fails in this variant of a case only."""
     return f" in the variant {variant}, and not without it" if variant else ""

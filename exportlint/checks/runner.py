@@ -411,6 +411,7 @@ class Runner:
         """Run checks in one process; when one dies, the others go on in another."""
         retried: set[str] = set()
         done, replayed = progress.done, ""
+        drawn_call: CheckResult | None = None  # in which the check was ended, as long as it was not replayed
         while pending := [name for name in group if name not in done]:
             capture = done.get("capture")
             if capture is not None and not capture.runs:
@@ -432,12 +433,14 @@ class Runner:
             if ending.how == "done":
                 continue
             died = heard.check if heard.check is not None and heard.check not in done else pending[0]
-            if heard.provisional is not None and heard.provisional.name == died:
-                done[died] = _cut_short(heard.provisional, ending, time.monotonic() - began)
+            stands = heard.provisional or drawn_call
+            if stands is not None and stands.name == died:
+                done[died] = _cut_short(stands, ending, time.monotonic() - began)
             elif ending.how in ("wall", "cpu") and died not in retried:
                 retried.add(died)  # once more, with the machine to itself
-            elif died == "shapes" and not replayed and journal.read(base.workdir) is not None:
+            elif died == "shapes" and (entry := journal.read(base.workdir)) is not None:
                 replayed = ending.words
+                drawn_call = results.of_drawn_call(died, entry.who, entry.words, entry.code, ending)
             elif died not in done:
                 result = results.of_death(died, heard.stage, ending)
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))

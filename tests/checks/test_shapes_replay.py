@@ -29,6 +29,8 @@ X = torch.randn(4, 3)
 def ends(x: torch.Tensor, how: str) -> torch.Tensor:
     if x.shape[0] >= 6 and how == "abort":
         os.abort()  # at: abort
+    if x.shape[0] >= 6 and how == "sleep":
+        time.sleep(1000)  # at: sleep
     while x.shape[0] >= 6:
         time.sleep(0)  # at: hang
     return x.clone()
@@ -52,6 +54,11 @@ class AbortsAsProgram(nn.Module):
 class Hangs(nn.Module):
     def forward(self, x):
         return ends(x, "hang")
+
+
+class Sleeps(nn.Module):
+    def forward(self, x):
+        return ends(x, "sleep")
 
 
 def shapes_of(model, *checks, timeout=300.0):
@@ -83,6 +90,18 @@ def test_a_call_that_hangs_is_replayed(monkeypatch):
     assert shapes.outcome == "timed_out"
     assert shapes.reason.startswith("the eager model does not end in a call inside the contract: x of shape [")
     assert [f.line for f in shapes.findings] == [marked(HERE, "hang")]
+
+
+@pytest.mark.slow
+def test_a_call_that_hangs_is_named_where_there_is_no_time_to_replay_it(monkeypatch):
+    monkeypatch.setattr(trials, "CALL_SECONDS", 2.0)
+    shapes = shapes_of(Sleeps, "shapes", timeout=6.0)["shapes"]
+    assert shapes.outcome == "timed_out"
+    assert shapes.reason.startswith("the eager model does not end in a call inside the contract: x of shape [")
+    (finding,) = shapes.findings
+    assert (finding.rule, finding.line) == ("EXP002", marked(HERE, "sleep"))
+    assert finding.rewrite.startswith("Let the model accept every call that")
+    assert shapes.notes[0].startswith("the call: model(torch.")
 
 
 class AbortsAndDiffers(nn.Module):
