@@ -42,6 +42,7 @@ NAME = "reload"
 KNOWN_MODULES = frozenset({"builtins", "collections", "torch"})
 MOST_COMPARED = 2**28  # bytes of a file that is saved twice
 FEW = 3
+DENSE = "Keep the values and indices as dense buffers, and make the tensor of another layout from them in forward."
 PENDING = "saved"  # the reason of a result whose second half is still to come
 
 
@@ -66,7 +67,7 @@ def run(ctx: Context) -> CheckResult:
         torch.export.save(program, ctx.path(PROGRAM))
     except Exception as error:
         blame.pass_on_memory_error(error)
-        return _not_saved(ctx, error)
+        return _not_saved(ctx, program, error)
     notes = (
         f"{size(ctx.path(PROGRAM).stat().st_size)}, saved in {time.monotonic() - began:.2f} s",
         *_unstable(ctx, program),
@@ -158,15 +159,38 @@ def plain(leaf: Any) -> Any:
     return leaf if isinstance(leaf, (int, float, complex, bool, str, type(None))) else repr(leaf)
 
 
-def _not_saved(ctx: Context, error: Exception) -> CheckResult:
-    """The result for a program that torch does not save: where torch itself lacks the means, nothing can be checked."""
+def _not_saved(ctx: Context, program: ExportedProgram, error: Exception) -> CheckResult:
+    """The result for a program that torch does not save: where torch itself lacks the means, nothing can be checked.
+
+    A tensor of a layout that it does not write is the model's to keep otherwise.
+    """
     reason = f"the program cannot be saved: {blame.words(error)}"
+    unwritten = _unwritten(ctx, program)
+    if unwritten is not None:
+        message, place = unwritten
+        held = blame.finding("EXP701", message, place, outcome="breaks", rewrite=DENSE, evidence=reason)
+        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=(held,))
     lacks = type(error).__name__ in ("NotImplementedError", "SerializeError")
     message = "torch cannot save this program" if lacks else "the program cannot be saved"
     outcome: Result | None = None if lacks else "breaks"
     place = _place_of_custom(ctx) or ctx.head()
     found = blame.finding("EXP701", message, place, outcome=outcome, evidence=reason)
     return CheckResult(name=NAME, outcome="not_checked" if lacks else "failed", reason=reason, findings=(found,))
+
+
+def _unwritten(ctx: Context, program: ExportedProgram) -> tuple[str, Place | None] | None:
+    """The first tensor in the program's state whose layout has no memory that is written, in words, and its line."""
+    import torch
+
+    held = {**program.state_dict, **program.constants}
+    for name, tensor in held.items():
+        if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
+            owner, _, attribute = name.rpartition(".")
+            model = ctx.build()
+            module = dict(model.named_modules()).get(owner, model)
+            message = f"the program cannot be saved: torch.export.save does not write {name}, which is {tensor.layout}"
+            return message, blame.assignment_of(type(module), attribute) or ctx.head()
+    return None
 
 
 def _suspect(ctx: Context, program: ExportedProgram) -> tuple[Finding, ...]:

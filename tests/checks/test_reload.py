@@ -82,3 +82,28 @@ def test_where_the_loaded_program_parts(tmp_path, edit, where, line):
     assert "values differ, by at most " in finding.evidence
     assert f"; {where}" in finding.evidence
     assert finding.source.endswith(line)
+
+
+class Neighbours(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("dense", torch.ones(4))
+        self.register_buffer("near", torch.eye(4).to_sparse())  # the sparse one
+
+    def forward(self, x):
+        return torch.sparse.mm(self.near, x) * self.dense.unsqueeze(1)
+
+
+def test_a_tensor_of_the_model_that_is_never_written_to_a_file_is_a_fault(tmp_path):
+    case = ModelCase(Neighbours, (torch.randn(4, 2),), name="neighbours")
+    result = reload.run(Context(case, Settings(("reload",), workdir=str(tmp_path)), lambda _: None))
+    assert result.outcome == "failed"
+    (finding,) = result.findings
+    assert (finding.rule, finding.severity) == ("EXP701", "error")
+    assert (
+        finding.message
+        == "the program cannot be saved: torch.export.save does not write near, which is torch.sparse_coo"
+    )
+    assert finding.source.endswith("# the sparse one")
+    assert finding.rewrite.startswith("Keep the values and indices as dense buffers")
+    assert "Cannot access storage" in finding.evidence
