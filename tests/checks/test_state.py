@@ -1010,6 +1010,29 @@ def test_a_buffer_that_the_program_writes_to_is_not_blamed(tmp_path):
     assert [(rule, at) for rule, _, _, at, _ in alarms(second)] == [("EXP004", last - 1)], second
 
 
+@pytest.mark.parametrize(
+    ("init", "body"),
+    [
+        (
+            "self.open, self.calls = True, 0",
+            "self.calls += 1\nif not self.open:\n    raise RuntimeError('closed')\nself.open = False  # <-\nreturn x",
+        ),
+        (
+            "self.turns = iter([2])",
+            "for turn in self.turns:\n    return x * turn\nraise RuntimeError('closed')  # <-",
+        ),
+    ],
+)
+def test_a_second_call_that_only_the_eager_model_refuses(tmp_path, init, body):
+    text = model(body, init)
+    result = in_fork(lambda: check(load(text, tmp_path, "refuses")))
+    assert (result["outcome"], [(rule, at) for rule, _, _, at, _ in alarms(result)]) == (
+        "failed",
+        [("EXP501", *marked(text))],
+    )
+    assert result["evidence"] == ["call 2: RuntimeError: closed in eager, and a result of the program"]
+
+
 SAME_NAME = """
 class Carries(nn.Module):
     def __init__(self):

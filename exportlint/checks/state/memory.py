@@ -75,7 +75,12 @@ class Memory:
         self.before = Snapshot(model)
         self.results = [self._again()]
         after_one = Snapshot(model)
-        self.results.append(self._again())
+        self.refusal: BaseException | None = None  # what the second call raised
+        try:
+            self.results.append(self._again())
+        except ModelError as error:
+            blame.pass_on_memory_error(error)
+            self.refusal = error.__cause__
         self.followed = False  # whether buffers changed that the program writes to as well
         self.counters = [slot for slot in after_one.changed() if slot.counts]
 
@@ -84,6 +89,9 @@ class Memory:
 
     def judge(self) -> None:
         """Look at later calls of the model, then at many of them."""
+        if self.refusal is not None:
+            self._judge_refusal(self.refusal)
+            return
         self._judge_calls(list(self.results))
         self._judge_long()
 
@@ -102,6 +110,37 @@ class Memory:
             wanted = wanted[:2]
         if any(self.inquiry.compare(a, b) is not None for a, b in zip(wanted, results, strict=True)):
             self._judge_memory(results, wanted, calls)
+
+    def _judge_refusal(self, refusal: BaseException) -> None:
+        """The eager model refuses its second call: the program must, too."""
+        try:
+            self.inquiry.program_calls([self.inquiry.ctx.example(), self.inquiry.ctx.example()])
+        except Exception as error:
+            blame.pass_on_memory_error(error)
+            return
+        evidence = f"call 2: {blame.words(refusal)} in eager, and a result of the program"
+        model = self.inquiry.build()
+        before = Snapshot(model)
+        self.inquiry.call(model, self.inquiry.ctx.example())
+        groups = {_group(slot): slot for slot in before.changed()}
+        guilty = [group for group in list(groups)[:MAX_GROUPS] if self._lets_go_on(group)]
+        for group in guilty:
+            self._add_memory(groups[group], evidence)
+        if not guilty:
+            message = "state baked: the eager model refuses a second call, and the program does not"
+            self.inquiry.add("EXP501", message, blame.place_of(refusal) or self.inquiry.ctx.head(), evidence)
+
+    def _lets_go_on(self, group: Group) -> bool:
+        """Whether a second call is possible once what goes by this name is put back."""
+        model = self.inquiry.build()
+        before = Snapshot(model)
+        self.inquiry.call(model, self.inquiry.ctx.example())
+        before.restore(slot for slot in before.changed() if _group(slot) == group)
+        try:
+            self.inquiry.call(model, self.inquiry.ctx.example())
+        except ModelError:
+            return False
+        return True
 
     def _judge_long(self) -> None:
         """What earlier calls left behind may matter after many of them only: go on, and look at late counts."""
