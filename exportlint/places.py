@@ -152,6 +152,15 @@ def of_frames(frames: Iterable[tuple[str, int]]) -> Place | None:
     return None
 
 
+def raised_by_users(traceback: TracebackType | None) -> bool:
+    """Whether code of the user's raised, and nothing of exportlint's that it called."""
+    files: list[str] = []
+    while traceback is not None:
+        files.append(traceback.tb_frame.f_code.co_filename)
+        traceback = traceback.tb_next
+    return next((is_users(file) for file in reversed(files) if is_users(file) or is_ours(file)), False)
+
+
 def caller(frame: FrameType | None) -> Place | None:
     """The innermost place that is the user's, from this frame outwards."""
     return of_frames(_outwards(frame))

@@ -176,15 +176,33 @@ class Context:
             actual: What the program returns.
             inputs: The arguments of the call, for a fresh model in float64 where results are not equal bit for bit.
             reference: Stands for that model's result where more than the arguments decides it.
+
+        Raises:
+            ModelError: When the case's `canonical` raises for what the eager model returns.
         """
         from exportlint.parity.compare import compare
 
         if reference is None and inputs is not None:
             reference = self.reference(inputs)
-        found = compare(expected, actual, reference=reference, canonical=self.case.canonical, **self.tolerance)
+        canonical = None if self.case.canonical is None else self._canonical_for(expected)
+        found = compare(expected, actual, reference=reference, canonical=canonical, **self.tolerance)
         if reference is not None and found is None:
             self.judge(reference)
         return found
+
+    def _canonical_for(self, expected: Any) -> Callable[[Any], Any]:
+        """The case's `canonical`, which is at fault where it raises for the eager model's result."""
+        given: Any = self.case.canonical
+
+        def canonical(result: Any) -> Any:
+            try:
+                return given(result)
+            except Exception as error:
+                if result is expected:
+                    raise ModelError("canonical") from error
+                raise
+
+        return canonical
 
     def judge(self, reference: Reference) -> None:
         """Keep what a reference tells a reader, once for each value that it was asked about."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from exportlint import blame, joining, zoo
-from exportlint.checks import loading, strange_tensors, weightless
+from exportlint import blame, joining, places, zoo
+from exportlint.checks import loading, results, strange_tensors, weightless
 from exportlint.checks.case import NoExampleError
 from exportlint.checks.context import Context, ModelError, Settings, result_of
 from exportlint.checks.dependencies import Recorder
@@ -163,7 +163,8 @@ def run_check(name: str, ctx: Context) -> CheckResult:
     except MemoryError:
         raise
     except Exception as error:
-        result = _unjudged(name, ctx) or _without_program(name, ctx) or _of_fault(name, error)
+        known = _unjudged(name, ctx) or _without_program(name, ctx)
+        result = known or _of_users(name, ctx, error) or _of_fault(name, error)
     stack = _stack(ctx.last_error) if result.outcome in RED and ctx.last_error is not None else None
     return dataclasses.replace(result, stack=stack, seconds=round(time.monotonic() - began, 3))
 
@@ -222,6 +223,24 @@ def _stack(error: BaseException) -> str:
     if len(lines) > MOST_STACK_LINES:
         lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines are left out ...", *lines[-half:]]
     return "\n".join(lines)
+
+
+RAISED = {
+    "canonical": "the case's canonical fails for what the eager model returns",
+    "later call": "the model, or its case, fails in a later call than the first",
+}
+
+
+def _of_users(name: str, ctx: Context, error: Exception) -> CheckResult | None:
+    """The result of a check in which code of the model's, or of its case, raised; ``None`` where exportlint did."""
+    blame.pass_on_memory_error(error)
+    if not isinstance(error, ModelError):
+        if not places.raised_by_users(error.__traceback__):
+            return None
+        ctx.last_error, raised = error, ModelError("later call")
+        raised.__cause__ = error
+        error = raised
+    return results.of_model_error(name, RAISED.get(error.stage, f"the {error.stage} fails"), error)
 
 
 def _of_fault(name: str, error: Exception) -> CheckResult:

@@ -36,6 +36,9 @@ REWRITES = {
     "dynamic_shapes": "Let dynamic_shapes be made from the tensors and the calls that the case itself gives.",
     "step": "Let the step return arguments that the eager model accepts after the calls before it, or None.",
     "training": "Let the loss take what the model returns in training mode, and return a scalar that needs a gradient.",
+    "canonical": "Let canonical take what the eager model returns, or leave it out.",
+    "later call": "Let the model take further calls as it takes its first; what it carries between them belongs in "
+    "buffers.",
     "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
 }
 IN_VARIANTS = {  # where the case that a variant was made from does not fail

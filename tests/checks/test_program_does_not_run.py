@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from commands import marked
 from torch import nn
 
-from exportlint import ModelCase
+from exportlint import ModelCase, blame
 from exportlint.checks import jobs
 from exportlint.checks.context import Context, Settings
+from exportlint.checks.shapes import check as shapes
 
 
 class Towers(nn.Module):
@@ -63,3 +67,46 @@ def test_what_is_missing_is_told():
 def test_constants_of_a_transform_hold_no_numbers():
     result = check("twins", Force)
     assert result.outcome != "errored", result.reason
+
+
+class Once(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 1:
+            raise ValueError("called twice\nreally")  # at: twice
+        return x * 2
+
+
+def test_a_later_call_that_raises_is_the_models_fault():
+    result = check("shapes", Once)
+    assert result.outcome == "errored"
+    assert result.reason == "the model, or its case, fails in a later call than the first: ValueError: called twice"
+    (finding,) = result.findings
+    assert (finding.rule, finding.line) == ("EXP002", marked(Path(__file__), "twice"))
+    assert finding.rewrite.startswith("Let the model take further calls")
+    assert "called twice" in result.stack
+
+
+def no_scores(out):
+    raise KeyError("scores")  # at: scores
+
+
+@pytest.mark.parametrize("name", ["capture", "shapes"])
+def test_a_canonical_that_raises_is_the_cases_fault(name):
+    rows = {"x": {0: torch.export.Dim("rows", max=8)}}
+    case = ModelCase(nn.Identity, (torch.randn(2, 4),), canonical=no_scores, dynamic_shapes={"input": rows["x"]})
+    result = jobs.run_check(name, Context(case, Settings((), 2), lambda _: None))
+    assert result.outcome == "errored"
+    assert result.reason == "the case's canonical fails for what the eager model returns: KeyError: 'scores'"
+    (finding,) = result.findings
+    assert (finding.rule, finding.line) == ("EXP002", marked(Path(__file__), "scores"))
+    assert finding.rewrite.startswith("Let canonical take")
+
+
+def test_a_check_that_raises_is_exportlints_own_fault(monkeypatch):
+    monkeypatch.setattr(shapes, "_searched", blame.place_of)
+    result = check("shapes", nn.Identity)
+    assert (result.outcome, result.findings) == ("errored", ())
+    assert result.reason.startswith("exportlint itself failed: AttributeError: ")
