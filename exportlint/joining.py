@@ -31,6 +31,7 @@ DID_NOT_RUN = "the line did not run"  # the evidence of a prediction about such 
 TO_THE_END: Mapping[str, frozenset[str]] = dict.fromkeys(("capture", "compile", "shapes"), frozenset({"passed"}))
 BY_DEFAULT = frozenset({"passed", "failed"})
 CAPTURES_IN: Mapping[str, Mode] = {"compile": "compile"}  # where that is not the mode export
+SEQUENCES = "steps"  # the check whose wrong results over several calls prove lost state
 IN_NO_MODE = frozenset({"torchscript"})  # what it sees is of no capture mode that the linter judges
 
 
@@ -62,7 +63,7 @@ def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised:
     predictions = []
     hit: set[int] = set()
     for prediction in predicted:
-        seen = [(check, finding) for check, finding in observed if same_place(prediction, finding)]
+        seen = [pair for pair in observed if same_place(prediction, pair[1]) or _parts_there(prediction, *pair)]
         hit |= {id(finding) for _, finding in seen}
         verdict, evidence = _verdict(prediction, seen, checks, exercised)
         # The user cannot edit the line, and no check of this case could have seen whether it matters.
@@ -88,6 +89,16 @@ def same_place(prediction: Finding, finding: Finding) -> bool:
     )
 
 
+def _parts_there(prediction: Finding, check: CheckResult, finding: Finding) -> bool:
+    """Whether the program parts from the model over several calls where state is predicted to be lost."""
+    wrong = check.name == SEQUENCES and finding.rule == "EXP004"
+    return wrong and _is_state(prediction) and same_place(dataclasses.replace(prediction, rule="EXP004"), finding)
+
+
+def _is_state(prediction: Finding) -> bool:
+    return family(prediction.rule) == "EXP5" or prediction.rule == "EXP302"
+
+
 def family(code: str) -> str:
     """``EXP1`` for ``EXP101``."""
     return code[:4]
@@ -110,6 +121,9 @@ def _verdict(
     if not _ran(prediction, exercised):
         return "not_exercised", DID_NOT_RUN
     by_name = {check.name: check for check in checks}
+    sequences = by_name.get(SEQUENCES)
+    if _is_state(prediction) and sequences is not None and any(f.rule == "EXP004" for f in sequences.findings):
+        return "not_exercised", f"{SEQUENCES} saw the program part from the model over several calls, at another line"
     rule = catalogue().get(prediction.rule)
     missing = []
     for number, observer in enumerate(rule.observed_by if rule is not None else ()):

@@ -100,6 +100,22 @@ def test_what_was_not_exercised_says_what_it_lacked(prediction, checks, reason):
     assert verdict(prediction, *checks) == ("not_exercised", reason)
 
 
+@pytest.mark.parametrize("rule", ["EXP501", "EXP302"])
+def test_a_sequence_of_calls_that_parts_proves_lost_state(rule):
+    state, shapes = check("state", "passed"), check("shapes", "passed")
+    for line, expected in ((5, "confirmed"), (9, "not_exercised")):
+        steps = check("steps", "failed", finding("EXP004", line=line))
+        said = verdict(finding(rule), state, shapes, steps, exercised=ran(5, dynamic=True))
+        assert said[0] == expected
+        assert said[1].removeprefix("confirmed by ").startswith("steps")
+    assert (
+        verdict(finding(rule), state, shapes, check("steps", "passed"), exercised=ran(5, dynamic=True))[0] == "refuted"
+    )
+    steps = check("steps", "failed", finding("EXP004"))
+    assert verdict(finding("EXP101"), check("capture", "passed"), steps)[0] == "refuted"
+    assert verdict(finding(rule), state, shapes, check("training", "failed", finding("EXP004")))[0] != "confirmed"
+
+
 def test_another_check_refutes_nothing():
     assert verdict(finding(), check("device", "passed"))[0] == "not_exercised"
 
