@@ -161,8 +161,11 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     ctx.judge(reference)
     shares = shares_differ(expected, actual)
     if shares is not None:
+        from exportlint.checks import wrong_result
+
         message = "who writes into a result changes other things in the program than in eager"
-        return (blame.finding("EXP004", message, ctx.head(), outcome="unportable", evidence=shares),)
+        place = wrong_result.unexplained(ctx)
+        return (blame.finding("EXP004", message, place, outcome="unportable", evidence=shares),)
     return ()
 
 
@@ -184,7 +187,8 @@ def _written(ctx: Context, message: str, words: str) -> Finding:
     """The finding for what is written otherwise, with where values part."""
     from exportlint.checks import wrong_result
 
-    evidence, place = wrong_result.told(words, wrong_result.values_part(ctx, ctx.program(), ctx.example()), ctx.head())
+    evidence, place = wrong_result.told(words, wrong_result.values_part(ctx, ctx.program(), ctx.example()), None)
+    place = place or wrong_result.unexplained(ctx)
     return blame.finding("EXP004", message, place, outcome="silent", evidence=evidence)
 
 

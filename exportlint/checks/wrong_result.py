@@ -74,6 +74,11 @@ def told(evidence: str, found: Parting | None, place: Place | None) -> tuple[str
     return f"{evidence}; {found}", found.place or place
 
 
+def unexplained(ctx: Context) -> Place | None:
+    """The line to blame where no node's value parts: where the capture went another way, else the model's head."""
+    return captured_otherwise(ctx) or ctx.head()
+
+
 def without_data(ctx: Context, program: ExportedProgram) -> Place | None:
     """The line of the first node of the program that returns a tensor without data when it is run."""
     found: list[Place] = []

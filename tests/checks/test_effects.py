@@ -95,6 +95,27 @@ def test_a_buffer_that_is_rebound_is_told_at_the_line():
     assert finding.evidence.startswith("the program cannot run the example that it was captured from: RuntimeError: ")
 
 
+class WritesInEagerOnly(nn.Module):
+    def forward(self, x):
+        if torch.compiler.is_exporting():  # asks
+            return x + 1
+        return x.add_(1)
+
+
+class SharesInEagerOnly(nn.Module):
+    def forward(self, x):
+        y = x.view(-1)
+        if torch.compiler.is_exporting():  # asks
+            y = y.clone()
+        return y
+
+
+@pytest.mark.parametrize("model", [WritesInEagerOnly, SharesInEagerOnly])
+def test_where_no_value_parts_the_line_is_told_at_which_the_capture_went_another_way(model):
+    (finding,) = capture.run(context(model, X)).findings
+    assert (finding.rule, finding.source.endswith("# asks")) == ("EXP004", True)
+
+
 def drop_buffer_write(graph):
     found = node(graph, aten.add_.Tensor)
     found.target = aten.add.Tensor

@@ -17,7 +17,7 @@ from exportlint.checks.isolation import child
 from exportlint.checks.shapes.branches import Branches
 from exportlint.checks.shapes.errors import Errors
 from exportlint.checks.shapes.journal import Entry, Journal
-from exportlint.checks.wrong_result import values_part
+from exportlint.checks.wrong_result import unexplained, values_part
 from exportlint.parity.compare import compare
 from exportlint.shapes import advice, conditions, narrowing
 from exportlint.shapes.contract import same_structure
@@ -477,8 +477,8 @@ class Subject:
         found = values_part(self.ctx, self.program, fault.trial.inputs) if fault.outcome == "silent" else None
         if found is not None:
             fault.parting = f"; {found}"
-            if fault.place == self.ctx.head():
-                fault.place = found.place or fault.place
+        if fault.outcome == "silent" and fault.place == self.ctx.head():
+            fault.place = (found.place if found is not None else None) or unexplained(self.ctx)
         return fault.finding()
 
     def part(self, inputs: Inputs) -> Place | None:
