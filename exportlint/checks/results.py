@@ -54,7 +54,8 @@ ENDINGS = {
     "wall": "Allow more time (timeout), or let the example compute less.",
     "cpu": "Allow more time (timeout), or let the example compute less.",
     "late": "Let the call come to its end, or allow no such call in dynamic_shapes and value_ranges.",
-    "memory": "Allow more memory (memory), or let the example need less.",
+    "memory": "Let the example need less memory, or give the checks more: check fewer cases at once, or take a larger "
+    "machine (with pytest also: the setting memory).",
     "output": "Let the model print less.",
     "lost": "Run it again: the server of the workers was killed, perhaps for want of memory.",
     "signal": "Call the line by itself, without exportlint: native code, or a call that exits, ends the process.",

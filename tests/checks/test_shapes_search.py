@@ -476,6 +476,18 @@ def test_what_was_not_tried_is_said_with_the_reason():
     )
 
 
+def roomless(self, x):
+    torch.empty(2**50 if not torch.compiler.is_exporting() and x.shape[1] > 40 else 1)
+    return x * 2
+
+
+def test_a_call_that_finds_no_memory_is_not_said_to_be_refused_by_the_model():
+    found = check(roomless, dynamic_shapes={"x": {1: Dim("s", max=900)}})
+    (note,) = [n for n in found.notes if "were not tried" in n]
+    assert note.endswith("of the declared 900 were not tried: larger calls take more memory than there is")
+    assert not [n for n in found.notes if "refused" in n]
+
+
 def test_fixed_shapes_are_tried_with_other_values_but_are_not_checked():
     found = check(doubled, (X,))
     assert found.outcome == "not_checked"

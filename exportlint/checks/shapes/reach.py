@@ -43,7 +43,9 @@ def _of_declared(subject: Subject, space: Space, leaf: Leaf, d: int, ask: Ask, *
     if ask.maximum is None or largest >= ask.maximum:
         return None
     edge = space.shapes({key: edge for key, (_, _, edge) in space.variables().items()})[leaf.index][d]
-    if subject.too_large.get(leaf.size(d), 0) > largest:
+    if subject.no_room.get(leaf.size(d), 0) > largest:
+        why = "larger calls take more memory than there is"
+    elif subject.too_large.get(leaf.size(d), 0) > largest:
         why = "the eager model refuses larger calls"
     elif edge < ask.maximum:
         limit = "take too much memory" if subject.scarce == "memory" else "take more than two seconds"

@@ -184,6 +184,7 @@ class Subject:
         scarce: What keeps larger calls from being tried: ``memory``, or ``time``.
         largest: The largest size of each dimension that was compared, by torch's words for it.
         too_large: The same of calls that the eager model refused.
+        no_room: The same of calls for which there was not enough memory.
         undefined: The first call, in words, in which the program had numbers where the eager model had none.
         journal: Told each call before it runs.
         branches: The conditions of the user's source, with the ways that they went in eager calls inside the contract.
@@ -207,6 +208,7 @@ class Subject:
     scarce: str = "time"
     largest: dict[str, int] = field(default_factory=dict)
     too_large: dict[str, int] = field(default_factory=dict)
+    no_room: dict[str, int] = field(default_factory=dict)
     undefined: str = ""
     journal: Journal = field(default_factory=Journal)
     branches: Branches = field(default_factory=Branches)
@@ -264,8 +266,9 @@ class Subject:
             with child.within(self.patience):
                 expected = self._watched(trial.inputs)
         except Exception as error:
-            self.refused += 1
-            _enlarge(self.too_large, trial.sizes)
+            roomy = not blame.is_out_of_memory(error)
+            self.refused += roomy
+            _enlarge(self.too_large if roomy else self.no_room, trial.sizes)
             raise RefusedError from error
         self.ran += 1
         asked = {leaf.size(d): leaf.shape[d] for leaf, d, _ in self.contract.asked}
