@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,23 @@ _FLAGS = {getattr(torch.Tensor, f"is_{kind}").__get__: kind for kind in ("cuda",
 _DEVICE = torch.Tensor.device.__get__
 # Calls that move or lay out a tensor, ask about it, or switch a mode, also while an error passes; and compute nothing.
 _NEUTRAL = frozenset(
-    {"_set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode", "_exit_inference_mode"}
+    {
+        "requires_grad_",
+        "_set_grad_enabled",
+        "_enter_autocast",
+        "_exit_autocast",
+        "_enter_inference_mode",
+        "_exit_inference_mode",
+    }
     | {"cpu", "cuda", "mps", "xpu", "contiguous", "clone", "detach", "get_device", "is_contiguous", "is_floating_point"}
     | {"size", "dim", "stride", "numel", "element_size", "is_complex", "__format__", "__repr__", "__len__", "__hash__"}
 )
 # Dtypes that a device type cannot hold.
 _LACKING = {"mps": frozenset({torch.float64, torch.complex128})}
 
-Call = tuple[str, tuple[str, ...], tuple[tuple[torch.dtype, torch.Size], ...]]
+Operand = tuple[str, int, bytes]
+Call = tuple[str, tuple[str, ...], tuple[tuple[torch.dtype, torch.Size], ...], tuple[Operand, ...]]
+_SAMPLE = 64  # numbers at the beginning and at the end by which tensors are told apart
 
 
 @dataclass(slots=True)
@@ -51,7 +61,8 @@ class Run:
     """What a run called, and how it ended.
 
     Attributes:
-        calls: The torch functions: name, Python numbers among the arguments, dtypes and shapes of the results.
+        calls: The torch functions: name, Python numbers and texts among the arguments, dtypes and shapes of the results
+            and, as `_Tensors` tells, which tensors the arguments are.
         reads: The user's lines that asked for a device, in order.
         questions: Those of them that asked what the machine has.
         at_making: Whether some were asked while the model was made.
@@ -103,14 +114,69 @@ class Branch:
         return self.place in self.run.questions
 
 
+class _Tensors:
+    """Tells which tensor an argument is, so that two runs agree on it.
+
+    The result of a call is that of the call of this number; other tensors are numbered as they are met, and told apart
+    by some of their values too. None is kept alive.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], Operand]] = {}
+        self._met = 0
+
+    def operands(self, args: Any, kwargs: dict[str, Any]) -> tuple[Operand, ...]:
+        """The tensors among the arguments, in order."""
+        leaves = pytree.arg_tree_leaves(*args, **dict(sorted(kwargs.items())))
+        return tuple(self._operand(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+    def made(self, result: Any, name: str, number: int) -> None:
+        """Note the results of a call."""
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self._known[id(leaf)] = weakref.ref(leaf), (f"{name}#{number}", number, b"")
+
+    def moved(self, source: Any, result: Any) -> None:
+        """Note that a call only moved or copied a tensor."""
+        if isinstance(source, torch.Tensor) and isinstance(result, torch.Tensor) and source is not result:
+            self._known[id(result)] = weakref.ref(result), self._operand(source)
+
+    def _operand(self, tensor: torch.Tensor) -> Operand:
+        reference, operand = self._known.get(id(tensor), (None, None))
+        if reference is None or operand is None or reference() is not tensor:
+            self._met += 1
+            operand = _made_of(tensor), -self._met, _sample(tensor)
+            self._known[id(tensor)] = weakref.ref(tensor), operand
+        return operand
+
+
+def _made_of(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _sample(tensor: torch.Tensor) -> bytes:
+    """Some of its values; nothing of tensors that have none at hand."""
+    try:
+        flat = tensor.detach().view(-1)
+        parts = flat[:_SAMPLE], flat[-_SAMPLE:]
+        return b"".join(bytes(part.view(torch.uint8).tolist()) for part in parts)
+    except Exception:  # no data, another layout, not contiguous
+        return b""
+
+
 class _Posing(TorchFunctionMode):
     """Notes the calls of a run; with a device type, answers questions for the device as tensors there would."""
 
     def __init__(self, device_type: str | None, only: Iterable[Place] | None) -> None:
         super().__init__()
-        self.run = Run()
+        self.begin(Run())
         self._device = None if device_type is None else torch.device(device_type, 0)
         self._only = None if only is None else frozenset(only)
+
+    def begin(self, run: Run) -> None:
+        """Note what follows in this run."""
+        self.run = run
+        self._tensors = _Tensors()
 
     def answer(self, question: Question, place: Place, _: Any) -> Any:
         """Say what the machine has, which is one device of the type, or none."""
@@ -140,9 +206,13 @@ class _Posing(TorchFunctionMode):
             args, kwargs = _without(self._device.type, args, kwargs)
             if name == self._device.type:  # x.cuda()
                 func, args, kwargs = torch.Tensor.cpu, args[:1], {}
+        operands = self._tensors.operands(args, kwargs)
         result = func(*args, **kwargs)
-        if name not in _NEUTRAL and not _only_moves(name, args, result):
-            self.run.calls.append((name, _numbers(args, kwargs), _results(result)))
+        if name in _NEUTRAL or _only_moves(name, args, result):
+            self._tensors.moved(next(iter(args), None), result)
+        else:
+            self._tensors.made(result, name, len(self.run.calls))
+            self.run.calls.append((name, _constants(args, kwargs), _results(result), operands))
         return result
 
     def _aside(self, branch: Callable[[], Any]) -> None:
@@ -205,9 +275,15 @@ def _without(device_type: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return replaced
 
 
-def _numbers(args: Any, kwargs: Any) -> tuple[str, ...]:
-    """The Python numbers among the arguments."""
-    return tuple(repr(leaf) for leaf in pytree.arg_tree_leaves(*args, **kwargs) if isinstance(leaf, (int, float)))
+def _constants(args: Any, kwargs: Any) -> tuple[str, ...]:
+    """The Python numbers and texts among the arguments, other than names of devices."""
+    leaves = pytree.arg_tree_leaves(*args, **kwargs)
+    return tuple(repr(leaf) for leaf in leaves if isinstance(leaf, (int, float, str)) and not _names(leaf))
+
+
+def _names(leaf: Any) -> bool:
+    """Whether it is a text that names a device."""
+    return isinstance(leaf, str) and leaf.partition(":")[0] in {"cpu", "meta", *TYPES, *_NAMED_ONLY}
 
 
 def _results(result: Any) -> tuple[tuple[torch.dtype, torch.Size], ...]:
@@ -243,10 +319,10 @@ def _fresh_run(
         with questions.watched(mode.answer):
             call = fresh()
         made = mode.run
-        mode.run = Run()
+        mode.begin(Run())
         with _posing_autocast(device_type), hooks.uncompiled(), questions.watched(mode.answer), mode:
             call()
-            mode.run = Run(reads=dict(made.reads), questions=set(made.questions), named=set(made.named))
+            mode.begin(Run(reads=dict(made.reads), questions=set(made.questions), named=set(made.named)))
             mode.run.at_making = bool(made.reads)
             mode.run.result = call()
     except MemoryError:
@@ -291,13 +367,14 @@ def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str]
 
 def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines: list[Place]) -> list[Branch]:
     """Those of the lines that make the difference alone; a fresh model each, since runs may leave something behind."""
-    plain = _fresh_run(fresh)[0]
-    if _difference(plain, _fresh_run(fresh)[0]) is not None:
+    plain, again = _fresh_run(fresh)[0], _fresh_run(fresh)[0]
+    exact = _difference(plain, again) is None
+    if not exact and _difference(plain, again, exact=False) is not None:
         return []  # it differs from run to run
 
     def at(places: Sequence[Place]) -> Iterator[Branch]:
         run = _fresh_run(fresh, device_type, places)[0]
-        what = _difference(plain, run)
+        what = _difference(plain, run, exact=exact)
         if what is not None:
             yield Branch(places[-1], device_type, what, plain, run, _lacking(plain, run, device_type))
 
@@ -307,15 +384,25 @@ def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines
     return found or list(itertools.islice(together, 1))
 
 
-def _difference(plain: Run, other: Run) -> str | None:
-    """The first call that differs, in words; an error alone is none, since posing itself may have caused it."""
-    at = next((i for i, (a, b) in enumerate(zip(plain.calls, other.calls, strict=False)) if a != b), None)
-    if at is not None:
-        return f"{_words(plain.calls[at])} on the CPU, {_words(other.calls[at])} there"
+def _difference(plain: Run, other: Run, *, exact: bool = True) -> str | None:
+    """The first call that differs, in words; an error alone is none, since posing itself may have caused it.
+
+    Args:
+        plain: A run.
+        other: The run that may differ.
+        exact: Whether it matters which tensors the arguments are.
+    """
+    end = 4 if exact else 3
+    pairs = zip(plain.calls, other.calls, strict=False)
+    differing = next(((a, b) for a, b in pairs if a[:end] != b[:end]), None)
+    if differing is not None:
+        a, b = differing
+        tell = _words if a[:3] != b[:3] else _words_of_operands
+        return f"{tell(a)} on the CPU, {tell(b)} there"
     if other.error is not None or plain.error is not None:
         return None
     if len(plain.calls) == len(other.calls):
-        inside = (_difference(a, b) for a, b in zip(plain.aside, other.aside, strict=False))
+        inside = (_difference(a, b, exact=exact) for a, b in zip(plain.aside, other.aside, strict=False))
         return next((what for what in inside if what is not None), None)
     longer = max(plain.calls, other.calls, key=len)
     extra = _words(longer[min(len(plain.calls), len(other.calls))])
@@ -323,9 +410,14 @@ def _difference(plain: Run, other: Run) -> str | None:
 
 
 def _words(call: Call) -> str:
-    name, numbers, results = call
+    name, constants, results, _ = call
     made = ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for dtype, shape in results)
-    return f"{name}({', '.join(numbers)}) -> {made}" if made else f"{name}({', '.join(numbers)})"
+    return f"{name}({', '.join(constants)}) -> {made}" if made else f"{name}({', '.join(constants)})"
+
+
+def _words_of_operands(call: Call) -> str:
+    name, _, _, operands = call
+    return f"{name}({', '.join(made_of for made_of, _, _ in operands)})"
 
 
 def _lacking(plain: Run, other: Run, device_type: str) -> torch.dtype | None:

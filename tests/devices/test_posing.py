@@ -277,3 +277,70 @@ def test_questions_while_the_model_is_made():
             torch.zeros(1, device="cuda" if self.scale == 2 else "cpu")
 
     assert found(Moves, "cuda") == []
+
+
+class Same(nn.Module):
+    """The same operators with the same sizes everywhere; only their arguments differ."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+        self.one, self.two = torch.ones(3), torch.full((3,), 2.0)
+
+    def forward(self, x):
+        return self.body(self, x)
+
+
+def attends(net, x):
+    q = x[None]
+    mask = None if x.is_cuda else torch.eye(2, dtype=torch.bool)
+    return nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+
+def resizes(net, x):
+    return nn.functional.interpolate(x[None], scale_factor=2.0, mode="linear" if x.is_cuda else "nearest")
+
+
+OPERANDS = {
+    "a text": (
+        lambda net, x: nn.functional.gelu(x, approximate="tanh" if x.is_cuda else "none"),
+        "gelu('none') -> float32[2, 3] on the CPU, gelu('tanh') -> float32[2, 3] there",
+    ),
+    "another result": (
+        lambda net, x: (y := x.exp()) + (x if x.is_cuda else y),
+        "add(exp#0, exp#0) on the CPU, add(exp#0, float32[2, 3]) there",
+    ),
+    "another order": (
+        lambda net, x: (x.exp() - x) if x.is_cuda else (x - x.exp()),
+        None,
+    ),
+    "another tensor of the model": (lambda net, x: x * (net.one if x.is_cuda else net.two), None),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_the_same_operators_with_other_arguments(name):
+    body, what = OPERANDS[name]
+    (branch,) = found(lambda: Same(body), "cuda")
+    assert (branch.place.file, branch.what) == (__file__, what or branch.what)
+    assert not torch.equal(branch.plain.result, branch.run.result)
+    assert found(lambda: Same(body), "mps") == []
+
+
+def test_arguments_that_are_missing_or_named_there():
+    attends_there, resizes_there = (found(lambda body=body: Same(body), "cuda") for body in (attends, resizes))
+    assert [branch.place.line for branch in attends_there] == [attends.__code__.co_firstlineno + 2]
+    assert [branch.place.line for branch in resizes_there] == [resizes.__code__.co_firstlineno + 1]
+
+
+def moves(net, x):
+    """Tensors that are only moved or copied are the same as before."""
+    y = x.exp()
+    if x.is_cuda:
+        y = y.to(x.device).contiguous().clone().detach()
+    return (y + x) * net.one.to(x.device.type) + torch.zeros(3, device=x.device).to(dtype=torch.float32)
+
+
+@pytest.mark.parametrize("device_type", TYPES)
+def test_moves_make_no_other_tensor(device_type):
+    assert found(lambda: Same(moves), device_type) == []
