@@ -381,7 +381,9 @@ def _require(kinds: Mapping[str, tuple[bool, str]], holder: Any, what: str) -> N
         if not valid:
             given = getattr(holder, key)
             hint = "; for one argument write (x,)" if key == "args" and _is_tensor(given) else ""
-            hint = "; one of them is none" if key == "more_inputs" and _are_calls(given) else hint
+            if key == "more_inputs" and _are_calls(given):
+                place, wrong = next((i, call) for i, call in enumerate(given) if not _is_call(call))
+                raise TypeError(f"{key}[{place}] of {what} must be a call, as a tuple, not {type(wrong).__name__}")
             raise TypeError(f"{key} of {what} must be {kind}, not {type(given).__name__}{hint}")
 
 

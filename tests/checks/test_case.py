@@ -53,7 +53,7 @@ def ranges(value):
         (
             lambda: ModelCase(nn.ReLU, (X,), more_inputs=(1, 2)),
             TypeError,
-            "more_inputs of case 'ReLU' must be a list of calls, not tuple; one of them is none",
+            "more_inputs[0] of case 'ReLU' must be a call, as a tuple, not int",
         ),
         (lambda: ModelCase(Two, methods={"": (X,)}), ValueError, "methods of case 'Two': '' is no name of a method"),
         (lambda: ModelCase(Two, methods={3: (X,)}), ValueError, "methods of case 'Two': 3 is no name of a method"),
