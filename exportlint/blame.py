@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.findings import severity
 from exportlint.places import Place, is_users, of_traceback
 from exportlint.rules import catalogue
+from exportlint.text import SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,7 +228,7 @@ def words(error: BaseException) -> str:
     except Exception:  # an exception of the model's own whose text cannot be made
         text = ""
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return line if len(line) <= EVIDENCE_CHARACTERS else line[: EVIDENCE_CHARACTERS - 3] + "..."
+    return line if len(line) <= EVIDENCE_CHARACTERS + SLACK else line[: EVIDENCE_CHARACTERS - 3] + "..."
 
 
 def forward_of(model: torch.nn.Module) -> Place | None:

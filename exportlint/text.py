@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
+SLACK = 80  # characters beyond a limit that are not worth a cut
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 # Control characters but tab and newline, marks that reorder text, line separators, lone surrogates, non-characters.
@@ -50,8 +51,13 @@ def one_line(text: str, limit: int = 2000) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, shortened with a word about what was left out where it is longer than `limit` characters."""
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+    """The text, shortened with a word about what was left out where it is longer than `limit` characters.
+
+    A little more is kept whole: a cut in the last word saves no room.
+    """
+    if len(text) <= limit + min(SLACK, limit // 4):
+        return text
+    return f"{text[:limit]}... ({counted(len(text) - limit, 'more character')})"
 
 
 def counted(number: int, noun: str) -> str:

@@ -33,7 +33,12 @@ def test_one_line_and_clip():
     assert one_line(" a \n\n b\tc ") == "a b c"
     assert one_line("x" * 100_000, 10) == "xxxxxxxxxx... (30 more characters)"
     assert clip("abc", 3) == "abc"
-    assert clip("abcd", 3) == "abc... (1 more characters)"
+    assert clip("abcd", 3) == "abc... (1 more character)"
+
+
+@pytest.mark.parametrize(("length", "kept"), [(300, 300), (375, 375), (376, 300)])
+def test_no_text_is_cut_to_save_a_few_characters(length, kept):
+    assert clip("x" * length, 300).count("x") == kept
 
 
 def test_listed():

@@ -64,8 +64,8 @@ def _check(subject: Programs) -> CheckResult:
         return _failed(_finding(subject, parted, message, silent=True), ())
     shared, notes = _shared(subject), []
     if shared:
-        size = sum(nbytes for _, nbytes in shared.values())
-        notes.append(f"{len(shared)} tensors of {text.size(size)} are used by more than one method")
+        size, are = sum(nbytes for _, nbytes in shared.values()), "is" if len(shared) == 1 else "are"
+        notes.append(f"{text.counted(len(shared), 'tensor')} of {text.size(size)} {are} used by more than one method")
     why_not = packages.why_not()
     if why_not is not None:
         return CheckResult(

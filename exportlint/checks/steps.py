@@ -24,6 +24,7 @@ from exportlint.checks.context import Context, ModelError, call, fresh
 from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.checks.sequences import Done, PartedError, Run
 from exportlint.findings import CheckResult
+from exportlint.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +117,7 @@ def _search(subject: Programs, steps: Mapping[str, Step | None], ctx: Context) -
         return _failed(subject, parted)
     if not search.calls:
         return _not_checked("no step made a call: each returned None whenever it was asked for its arguments")
-    reason = f"{search.calls} calls in {search.sequences} sequences of up to {search.longest}"
+    reason = f"{counted(search.calls, 'call')} in {counted(search.sequences, 'sequence')} of up to {search.longest}"
     return CheckResult(name=NAME, outcome="passed", reason=reason, notes=tuple(subject.ctx.judged))
 
 

@@ -583,6 +583,7 @@ def test_what_varies_between_any_of_several_calls_is_dynamic_and_each_is_tried()
     more = [(torch.randn(4, 9),), (torch.randn(5, 6),)]
     found = check(sliced, more_inputs=more, examples=0)
     assert (found.outcome, found.reason) == ("passed", "2 calls")
+    assert check(sliced, more_inputs=more[:1], examples=0).reason == "1 call"
     found = check(rows_of_four, more_inputs=more, examples=0)
     assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "rows of four")])
     assert "[5, 6] (more_inputs[1])" in found.findings[0].evidence or "constant" in found.findings[0].message

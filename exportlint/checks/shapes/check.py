@@ -29,6 +29,7 @@ from exportlint.findings import CheckResult, Finding
 from exportlint.shapes import advice, conditions, edges, narrowing, specification, terms
 from exportlint.shapes import contract as contracts
 from exportlint.shapes.contract import same_structure
+from exportlint.text import counted
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
@@ -232,9 +233,9 @@ def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], se
     why_not = _why_not(subject)
     if why_not is not None:
         if subject.ran:
-            notes = (*notes, f"{subject.ran} calls with other values gave the same results")
+            notes = (*notes, f"{counted(subject.ran, 'call')} with other values gave the same results")
         return CheckResult(name=NAME, outcome="not_checked", reason=why_not, findings=kept, notes=notes)
-    calls = f"{subject.ran} calls"
+    calls = counted(subject.ran, "call")
     return CheckResult(name=NAME, outcome="passed", reason=calls, findings=kept, notes=notes, measured=measured)
 
 

@@ -15,7 +15,7 @@ from exportlint.checks.shapes.trials import Trial
 from exportlint.shapes.contents import BOOLEAN_KINDS, kinds_of
 from exportlint.shapes.contract import names_of_leaves, same_structure
 from exportlint.shapes.strategies import plain
-from exportlint.text import listed
+from exportlint.text import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def one_way(branches: Branches) -> list[str]:
     found = [f"{places.display_path(place.file)}:{place.line} ({way})" for place, way in branches.one_way()]
     if not found:
         return []
-    return [f"branches that were taken one way only in {branches.calls} calls: {listed(found, MOST_LISTED)}"]
+    return [f"branches that were taken one way only in {counted(branches.calls, 'call')}: {listed(found, MOST_LISTED)}"]
 
 
 def held(subject: Subject) -> Iterator[tuple[str, Trial]]:
