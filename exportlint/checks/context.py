@@ -580,15 +580,18 @@ def result_of(program: ExportedProgram, inputs: Inputs, module: Any = None) -> A
 
 @contextlib.contextmanager
 def unchanged(program: ExportedProgram) -> Iterator[None]:
-    """Give the program's buffers and constants their values back at the end, as if it had not been run."""
+    """Give the program's buffers, constants and generators their values back, as if it had not been run."""
     import torch
 
     buffers = [program.state_dict[name] for name in program.graph_signature.buffers if name in program.state_dict]
     tensors = [t for t in (*buffers, *program.constants.values()) if isinstance(t, torch.Tensor)]
     before = [t.detach().clone() for t in tensors] if mutates(program) else []
+    generators = [(g, g.get_state()) for g in program.constants.values() if isinstance(g, torch.Generator)]
     try:
         yield
     finally:
+        for generator, state in generators:
+            generator.set_state(state)
         with torch.no_grad():
             for tensor, value in zip(tensors, before, strict=False):
                 write_back(tensor, value)

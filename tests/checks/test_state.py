@@ -596,6 +596,7 @@ def check(case, name="state"):
     findings = [(f.rule, f.severity, f.file.rpartition("/")[2], f.line, f.message) for f in result.findings]
     evidence = [f.evidence for f in result.findings if f.severity != "info"]
     return {
+        "rewrites": [f.rewrite for f in result.findings],
         "outcome": result.outcome,
         "reason": result.reason,
         "findings": findings,
@@ -1031,6 +1032,28 @@ def test_a_second_call_that_only_the_eager_model_refuses(tmp_path, init, body):
         [("EXP501", *marked(text))],
     )
     assert result["evidence"] == ["call 2: RuntimeError: closed in eager, and a result of the program"]
+
+
+@pytest.mark.parametrize(
+    ("made", "drawn"),
+    [("random.Random(0)", "self.g.random()"), ("numpy.random.default_rng(0)", "float(self.g.random())")],
+)
+def test_a_generator_that_is_kept_is_advised_against(tmp_path, made, drawn):
+    text = "import numpy, random\n" + model(f"return x + {drawn}  # <-", f"self.g = {made}")
+    result = in_fork(lambda: check(load(text, tmp_path, "generator")))
+    assert [(rule, at) for rule, _, _, at, _ in alarms(result)] == [("EXP501", *marked(text))], result
+    assert result["rewrites"][0].startswith("Draw with torch and without a generator of its own")
+
+
+def test_a_generator_of_torch_goes_on_in_the_program_too(tmp_path):
+    """Although an earlier check has run the program."""
+    text = model("return x + torch.randn(4, generator=self.g)", "self.g = torch.Generator().manual_seed(0)")
+
+    def run():
+        ctx = Context(load(text, tmp_path, "draws"), Settings(("capture", "state")), lambda _: None)
+        return [importlib.import_module(module_of(name)).run(ctx).outcome for name in ("capture", "state")]
+
+    assert in_fork(run) == ["passed", "passed"]
 
 
 SAME_NAME = """

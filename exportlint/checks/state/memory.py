@@ -29,6 +29,7 @@ MANY = 10**6  # calls after which something may be another way
 MANY_CALLS = 16  # that are made one after the other
 MAX_COUNTS = 30  # values of one counter that are tried
 MAX_LINES = 5  # that change one name
+DRAW = "Draw with torch and without a generator of its own, which the program does too, or pass the random numbers in."
 
 Group = tuple[str, str, str]
 
@@ -291,9 +292,8 @@ class Memory:
 
     def _add_memory(self, slot: Slot, evidence: str) -> None:
         message = f"state baked: {slot.words} is changed here and read by a later call; the program does not see it"
-        self.inquiry.add(
-            "EXP501", message, leftovers.line_of(slot, self.inquiry.lines) or self.inquiry.ctx.head(), evidence
-        )
+        place = leftovers.line_of(slot, self.inquiry.lines) or self.inquiry.ctx.head()
+        self.inquiry.add("EXP501", message, place, evidence, DRAW if slot.draws else None)
 
     def _carries(self, group: Group, k: int, wanted: Any, calls: Sequence[Inputs]) -> bool:
         """Whether this name alone, carried from call to call, changes what call `k` returns."""

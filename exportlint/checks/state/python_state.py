@@ -106,6 +106,13 @@ class Slot:
         value = self.value()
         return isinstance(value, (int, float)) and not isinstance(value, bool)
 
+    @property
+    def draws(self) -> bool:
+        """Whether it holds a generator of random numbers."""
+        value = self.value()
+        of_numpy = type(value).__module__.startswith("numpy.random")
+        return of_numpy or isinstance(value, (torch.Generator, random.Random))
+
     def value(self, missing: Any = None) -> Any:
         """What it holds; `missing` where it has no value."""
         table = self._table()
