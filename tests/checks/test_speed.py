@@ -164,5 +164,6 @@ def test_the_option_adds_the_check(report, tmp_path):
     found = ran.check("model", "speed")
     assert (ran.status, found["outcome"]) == (0, "passed")
     assert "AOTInductor: not measured: there is no C++ compiler, which TorchInductor needs" in found["notes"]
-    assert [measured["label"] for measured in found["measured"]] == ["exported", "bfloat16, exported"]
+    labels = {measured["label"] for measured in found["measured"]}  # a model of one matrix product compiles without C++
+    assert labels >= {"exported", "bfloat16, exported"}
     assert all(0 < m["low"] <= m["value"] <= m["high"] for m in found["measured"])
