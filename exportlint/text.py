@@ -60,6 +60,14 @@ def clip(text: str, limit: int) -> str:
     return f"{text[:limit]}... ({counted(len(text) - limit, 'more character')})"
 
 
+OWN_FAULT = "exportlint itself failed"
+
+
+def own_fault(error: Exception) -> str:
+    """What is said of a failure that is exportlint's own, in one line."""
+    return f"{OWN_FAULT}: {type(error).__name__}: {error}".splitlines()[0]
+
+
 def counted(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

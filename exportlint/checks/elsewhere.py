@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from exportlint.checks.isolation.client import ServerError
 from exportlint.checks.runner import LoadError, NamedCase, Options, Runner
 from exportlint.checks.verdicts import Verdicts
+from exportlint.text import own_fault
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -85,9 +86,7 @@ def check(case: NamedCase, options: Options, folder: str, cache: str | None) -> 
     except (LoadError, ServerError) as error:
         return Answer(error=str(error), machine=machine)
     except Exception as error:  # one case's fault is not the others'
-        return Answer(
-            error=f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0], machine=machine
-        )
+        return Answer(error=own_fault(error), machine=machine)
 
 
 @functools.lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from exportlint.checks.context import Context, ModelError, Settings, result_of
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CHECKS, RED, CheckResult
+from exportlint.text import own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,5 +250,4 @@ def _of_fault(name: str, error: Exception) -> CheckResult:
         reason = f"{error.name} is not installed: pip install 'exportlint[pytest]'"
         return CheckResult(name=name, outcome="not_checked", reason=reason)
     traceback.print_exception(error)
-    reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
-    return CheckResult(name=name, outcome="errored", reason=reason)
+    return CheckResult(name=name, outcome="errored", reason=own_fault(error))

@@ -31,6 +31,7 @@ from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
 from exportlint.findings import CHECKS, DEFAULT_CHECKS, RED, CaseResult, CheckResult, are_chosen
+from exportlint.text import OWN_FAULT, own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -391,8 +392,7 @@ class Runner:
                 predicted = self._predictor.predict(exercised.lines, progress.source)
                 notes = self._predictor.notes(exercised.lines, progress.source)
         except Exception as error:
-            reason = f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
-            return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=reason))
+            return (*observed, CheckResult(name=joining.NAME, outcome="errored", reason=own_fault(error)))
         *others, result = joining.join(upstream.explained(observed, predicted), predicted, exercised)
         return (*others, dataclasses.replace(result, notes=notes, seconds=round(time.monotonic() - began, 3)))
 
@@ -503,7 +503,7 @@ def _of_one_run(check: CheckResult) -> bool:
     """Whether another run may say something else: exportlint failed, the machine lacks something, or time was taken."""
     words = check.reason or ""
     lacks = any(missing in words for missing in ("is not installed", inductor.NO_COMPILER))
-    return check.name in TIMED or lacks or words.startswith("exportlint itself failed")
+    return check.name in TIMED or lacks or words.startswith(OWN_FAULT)
 
 
 def _installed_path() -> list[str]:

@@ -6,7 +6,7 @@ import concurrent.futures
 import functools
 from typing import TYPE_CHECKING, Any
 
-from exportlint.text import counted
+from exportlint.text import counted, own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,7 +156,7 @@ class Session:
             except (LoadError, ServerError) as error:
                 self.errors.append(TargetError(target=source, message=str(error)))
             except Exception as error:  # one target's fault is not the others'
-                self.errors.append(TargetError(target=source, message=_fault(error)))
+                self.errors.append(TargetError(target=source, message=own_fault(error)))
 
     def _take(self, index: int, result: Callable[[], CaseResult]) -> None:
         from exportlint.checks.elsewhere import LostError
@@ -170,7 +170,7 @@ class Session:
         except (LoadError, ServerError, LostError) as error:
             self.errors.append(TargetError(target=label, message=str(error)))
         except Exception as error:  # one case's fault is not the others'
-            self.errors.append(TargetError(target=label, message=_fault(error)))
+            self.errors.append(TargetError(target=label, message=own_fault(error)))
         else:
             if self._unfinished is not None:
                 self._unfinished.keep(label, self.done[index])
@@ -210,10 +210,6 @@ def _stopped(case: NamedCase, options: Options) -> CaseResult:
     names = [name for name in options.checks if name in case.asks]
     checks = tuple(CheckResult(name=name, outcome="not_checked", reason="interrupted") for name in names)
     return CaseResult(name=case.name, target=case.label, checks=checks)
-
-
-def _fault(error: Exception) -> str:
-    return f"exportlint itself failed: {type(error).__name__}: {error}".splitlines()[0]
 
 
 def _environment(runner: Runner, shard: Shard | None) -> Environment:

@@ -17,6 +17,7 @@ import msgspec
 from exportlint import zoo
 from exportlint.checks.isolation.client import ServerError
 from exportlint.checks.runner import LoadError, NamedCase, Options, Runner
+from exportlint.text import own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,6 +188,6 @@ def _check(runner: Runner, model: str, settings: dict[str, Any], made_with: dict
     except (LoadError, ServerError) as failure:
         error = str(failure)
     except Exception as failure:  # one model's fault is not the others'
-        error = f"exportlint itself failed: {type(failure).__name__}: {failure}".splitlines()[0]
+        error = own_fault(failure)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return Record(model, round(time.monotonic() - began, 1), settings, made_with, date, case, error)
