@@ -8,11 +8,10 @@ import inspect
 import re
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint.findings import severity
-from exportlint.places import Place, is_users, of_traceback
+from exportlint.places import Place, is_users, of_traceback, parsed
 from exportlint.rules import catalogue
 from exportlint.text import SLACK
 
@@ -306,9 +305,8 @@ def size_rule(place: Place | None) -> str:
 @functools.lru_cache(maxsize=64)
 def _cache_lines(file: str) -> frozenset[int]:
     """Lines of conditions whose branch stores to an attribute, a global or an item, and of cached functions."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(file)
+    if tree is None:
         return frozenset()
     lines: set[int] = set()
     for node in ast.walk(tree):

@@ -74,12 +74,24 @@ class Place:
         )
 
 
+def parsed(file: str) -> ast.Module | None:
+    """The syntax tree of a file; ``None`` where it cannot be read, or this Python does not read it as Python."""
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+    """The lines of a function's body, without those of its head."""
+    return range(function.body[0].lineno, (function.end_lineno or function.lineno) + 1)
+
+
 @functools.lru_cache(maxsize=256)
 def _end_lines(file: str) -> dict[int, int]:
     """The last line of the statement (or head of a compound statement) around each line of more than one line."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(file)
+    if tree is None:
         return {}
     ends: dict[int, int] = {}
     waiting: list[ast.AST] = [tree]

@@ -10,6 +10,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exportlint.places import body_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -47,7 +49,7 @@ class Code:
             tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             tree = ast.Module([], [])
-        self._functions = [_body(node) for node in ast.walk(tree) if isinstance(node, _Function)]
+        self._functions = [body_of(node) for node in ast.walk(tree) if isinstance(node, _Function)]
         self._bindings = list(_bindings(tree.body))
 
     def read_by(self, ran: frozenset[int]) -> frozenset[str]:
@@ -98,7 +100,7 @@ def used_names(ran: Iterable[tuple[Code, frozenset[int]]]) -> frozenset[str]:
 def _bindings(body: list[ast.stmt], owner: str = "") -> Iterator[_Binding]:
     for node in body:
         if isinstance(node, _Function):
-            yield _Binding(_lines(node), _body(node), frozenset({node.name}), _free(node), owner)
+            yield _Binding(_lines(node), body_of(node), frozenset({node.name}), _free(node), owner)
         elif isinstance(node, ast.ClassDef):
             head = [*node.bases, *node.keywords, *node.decorator_list]
             names = frozenset({node.name})
@@ -118,11 +120,6 @@ def _bindings(body: list[ast.stmt], owner: str = "") -> Iterator[_Binding]:
 def _lines(node: ast.stmt) -> range:
     first = min([node.lineno, *(made.lineno for made in getattr(node, "decorator_list", []))])
     return range(first, (node.end_lineno or node.lineno) + 1)
-
-
-def _body(node: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
-    """The lines of a function's body, without the line of its head."""
-    return range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _free(function: ast.stmt) -> frozenset[str]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exportlint import places
-from exportlint.places import Place
+from exportlint.places import Place, body_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,15 +56,9 @@ def decision(lines: list[tuple[str, int]], i: int) -> Place | None:
 @functools.lru_cache(maxsize=64)
 def _functions(file: str) -> tuple[range, ...]:
     """The lines of each function's body."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(
-        range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    )
+    tree = parsed(file)
+    nodes = () if tree is None else ast.walk(tree)
+    return tuple(body_of(node) for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def place(first: Callable[[], Any], second: Callable[[], Any]) -> Place | None:

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from exportlint import config, zoo
+from exportlint.places import parsed
 from exportlint.text import counted
 
 WILD = "*?["
@@ -121,9 +122,8 @@ def _matching(target: str) -> list[str]:
 
 def _defines(file: Path, name: str) -> bool:
     """Whether the file defines something at its top that is called so; the name may hold wildcards."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(str(file))
+    if tree is None:
         return True  # the import will say what is wrong with it
     return any(fnmatch.fnmatchcase(found, name) for found in _names(tree))
 

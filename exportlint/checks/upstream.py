@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from exportlint.places import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,9 +68,8 @@ def _leads(file: str, made: int, used: int) -> bool:
 
 def _function(file: str, *lines: int) -> ast.stmt | None:
     """The innermost function around the lines."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(file)
+    if tree is None:
         return None
     around = [
         node

@@ -13,12 +13,11 @@ import functools
 import inspect
 import types
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from exportlint.places import Place, is_users
+from exportlint.places import Place, is_users, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -240,12 +239,7 @@ def _file_of(cls: type) -> str:
         return ""
 
 
-@functools.lru_cache(maxsize=64)
-def _tree(file: str) -> ast.Module | None:
-    try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return None
+_tree = functools.lru_cache(maxsize=64)(parsed)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,7 +13,6 @@ import functools
 import re
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from exportlint import places
@@ -256,9 +255,8 @@ def _position(node: Any) -> Position:
 @functools.lru_cache(maxsize=64)
 def _of_file(file: str) -> tuple[dict[Any, Condition], list[tuple[ast.Match, tuple[Branch | None, ...]]]]:
     """The conditions of a file by their positions, and by lines that hold one only; then its ``match`` statements."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = places.parsed(file)
+    if tree is None:
         return {}, []
     conditions: dict[Any, Condition] = {}
     lines: dict[int, list[Condition]] = {}

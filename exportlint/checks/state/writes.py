@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import os
-from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from exportlint.places import Place
+from exportlint.places import Place, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -196,12 +195,7 @@ def _last_name(node: ast.expr | None) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(file: str) -> ast.Module | None:
-    try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+_parsed = functools.lru_cache(maxsize=64)(parsed)
 
 
 def _body(tree: ast.Module) -> Iterator[ast.AST]:
