@@ -16,7 +16,7 @@ from exportlint.rules import catalogue
 from exportlint.text import SLACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
 
@@ -250,18 +250,16 @@ def definition_of(thing: Any) -> Place | None:
 
 def rebinding_of(owner: type, attribute: str) -> Place | None:
     """The first line outside of constructors at which a class or one of its bases assigns ``self.ATTRIBUTE``."""
-    for cls in owner.__mro__:
+
+    def rebinding(lines: list[str]) -> Iterator[int]:
         try:
-            file = inspect.getsourcefile(cls)
-            lines, first = inspect.getsourcelines(cls)
             tree = ast.parse(textwrap.dedent("".join(lines)))
-        except (OSError, TypeError, SyntaxError):
-            continue
+        except SyntaxError:
+            return iter(())
         functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
-        found = sorted(line for function in functions for line in _assigning(function, attribute))
-        if found and file and is_users(file):
-            return Place(file, first + found[0] - 1)
-    return None
+        return iter(sorted(line for function in functions for line in _assigning(function, attribute)))
+
+    return next((place for place in _first_in_each(owner, rebinding) if is_users(place.file)), None)
 
 
 def _assigning(function: ast.FunctionDef, attribute: str) -> Iterator[int]:
@@ -274,18 +272,23 @@ def _assigning(function: ast.FunctionDef, attribute: str) -> Iterator[int]:
 
 def assignment_of(owner: type, attribute: str) -> Place | None:
     """The first line ``self.ATTRIBUTE = ...`` in the class or one of its bases, or where the buffer is registered."""
+    name = re.escape(attribute)
+    pattern = re.compile(rf"self\.{name}\b\s*(:[^=]+)?=(?!=)|(register|add)_\w+\(\s*[\"']{name}[\"']")
+    found = _first_in_each(owner, lambda lines: (n for n, line in enumerate(lines, 1) if pattern.search(line)))
+    return next(found, None)
+
+
+def _first_in_each(owner: type, matching: Callable[[list[str]], Iterator[int]]) -> Iterator[Place]:
+    """Of a class and of each of its bases, the first line that matches; lines count from 1 in each."""
     for cls in owner.__mro__:
         try:
             file = inspect.getsourcefile(cls)
             lines, first = inspect.getsourcelines(cls)
         except (OSError, TypeError):
             continue
-        name = re.escape(attribute)
-        pattern = re.compile(rf"self\.{name}\b\s*(:[^=]+)?=(?!=)|(register|add)_\w+\(\s*[\"']{name}[\"']")
-        for number, line in enumerate(lines):
-            if file and pattern.search(line):
-                return Place(file, first + number)
-    return None
+        found = next(matching(lines), None) if file else None
+        if file and found is not None:
+            yield Place(file, first + found - 1)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

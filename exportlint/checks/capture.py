@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
-from exportlint.checks import explore, refusal, strange_tensors
+from exportlint.checks import explore, refusal, strange_tensors, wrong_result
 from exportlint.checks.context import ModelError, call, unchanged
 from exportlint.checks.results import IN_VARIANTS, REWRITES, in_variant
 from exportlint.findings import CheckResult
@@ -161,8 +161,6 @@ def _effects(ctx: Context, expected: Observed, actual: Observed) -> tuple[Findin
     ctx.judge(reference)
     shares = shares_differ(expected, actual)
     if shares is not None:
-        from exportlint.checks import wrong_result
-
         message = "who writes into a result changes other things in the program than in eager"
         place = wrong_result.unexplained(ctx)
         return (blame.finding("EXP004", message, place, outcome="unportable", evidence=shares),)
@@ -185,8 +183,6 @@ def _rebound(ctx: Context, outcome: Result, evidence: str) -> Finding | None:
 
 def _written(ctx: Context, message: str, words: str) -> Finding:
     """The finding for what is written otherwise, with where values part."""
-    from exportlint.checks import wrong_result
-
     evidence, place = wrong_result.told(words, wrong_result.values_part(ctx, ctx.program(), ctx.example()), None)
     place = place or wrong_result.unexplained(ctx)
     return blame.finding("EXP004", message, place, outcome="silent", evidence=evidence)
@@ -220,7 +216,6 @@ def _tensors(results: Any) -> list[torch.Tensor]:
 
 def _differs(ctx: Context, program: ExportedProgram, difference: Difference) -> CheckResult:
     """The program returns something else: it is wrong, or the eager model itself never returns the same."""
-    from exportlint.checks import wrong_result
     from exportlint.checks.state import check as state
 
     again = ctx.call_eager(ctx.build(), ctx.example())

@@ -14,13 +14,9 @@ from exportlint import blame
 from exportlint.checks.context import ModelError, call, fresh
 from exportlint.checks.wrong_result import told, values_part
 from exportlint.parity.compare import compare
-from exportlint.parity.observed import buffers_differ, copies, inputs_differ, observe, shares_differ
+from exportlint.parity.observed import buffers_differ, inputs_differ, observe, shares_differ
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import torch
-
     from exportlint.checks.case import Inputs
     from exportlint.checks.programs import Programs
     from exportlint.parity.compare import Difference
@@ -88,8 +84,7 @@ class Run:
         """
         self.done.append(done)
         function, module = self.subject.eager(self.model, done.method), self.subject.modules[done.method]
-        eager_inputs, used = fresh(done.inputs), self.subject.used(done.method)
-        unused = copies({name: buffer for name, buffer in self.model.named_buffers() if name not in used})
+        eager_inputs = fresh(done.inputs)
         self.ctx.stage(f"eager call of the step {done.name}")
         try:
             eager = observe(self.model, eager_inputs, lambda _, inputs: call(function, inputs))
@@ -101,7 +96,8 @@ class Run:
         except Exception as error:
             blame.pass_on_memory_error(error)
             raise PartedError(tuple(self.done), blame.words(error)) from error
-        evidence = self._differ(eager, _without_what_is_left_alone(program, eager, unused))
+        used = self.subject.used(done.method)
+        evidence = self._differ(eager, _without_what_is_left_alone(program, eager, used))
         if evidence is not None:
             raise PartedError(tuple(self.done), evidence)
         self.last, self.own = eager.result, program.result
@@ -129,7 +125,7 @@ class Run:
         )
 
 
-def _without_what_is_left_alone(program: Observed, eager: Observed, before: Mapping[str, torch.Tensor]) -> Observed:
+def _without_what_is_left_alone(program: Observed, eager: Observed, used: frozenset[str]) -> Observed:
     """The program's call without the buffers that it does not use, and that the eager call did not change either.
 
     Once it is saved with others, it has a copy of its own of what only they write.
@@ -137,10 +133,10 @@ def _without_what_is_left_alone(program: Observed, eager: Observed, before: Mapp
     Args:
         program: The program's call.
         eager: The eager model's.
-        before: The buffers that the program does not use, as they were before the eager call.
+        used: The buffers that the program uses.
     """
-    alone = {name for name, value in before.items() if compare(value, eager.buffers[name], rtol=0.0, atol=0.0) is None}
-    return dataclasses.replace(program, buffers={n: b for n, b in program.buffers.items() if n not in alone})
+    known = used | eager.written | (program.buffers.keys() - eager.buffers.keys())
+    return dataclasses.replace(program, buffers={name: b for name, b in program.buffers.items() if name in known})
 
 
 def blamed(subject: Programs, parted: PartedError, evidence: str) -> tuple[str, Place | None]:

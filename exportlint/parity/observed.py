@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from exportlint.parity.compare import compare as compared
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -53,7 +55,7 @@ def observe(module: nn.Module, inputs: Any, call: Callable[[Any, Any], Any]) -> 
         inputs=_named(inputs),
         returned=_returned(inputs, result),
         buffers=after,
-        written=frozenset(name for name in after if name not in before or not _is_same(before[name], after[name])),
+        written=frozenset(name for name, buffer in after.items() if _is_changed(before.get(name), buffer)),
         shares=_shares(module, arguments, result),
     )
 
@@ -112,15 +114,9 @@ def copies(buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: buffer.detach().clone() for name, buffer in buffers.items()}
 
 
-def _is_same(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Whether two tensors hold the same numbers, NaN in the same places; where that cannot be told, they do not."""
-    if before.is_meta or before.shape != after.shape or before.dtype != after.dtype:
-        return before.is_meta and after.is_meta
-    try:
-        nowhere = torch.ne(before, before) & torch.ne(after, after)  # NaN
-        return torch.equal(before, after) or bool((torch.eq(before, after) | nowhere).all())
-    except (RuntimeError, NotImplementedError):  # such as of some sparse ones
-        return False
+def _is_changed(before: torch.Tensor | None, after: torch.Tensor) -> bool:
+    """Whether a buffer holds other numbers; of one without data that cannot be told."""
+    return before is None or (not after.is_meta and compared(before, after, rtol=0.0, atol=0.0) is not None)
 
 
 def written_differ(
