@@ -114,6 +114,15 @@ def smalls(body: Sequence[cst.BaseStatement] | Sequence[cst.BaseSmallStatement])
     return found
 
 
+def only_one(block: cst.BaseSuite) -> cst.BaseSmallStatement | None:
+    """The one statement of a block; ``None`` where there are several.
+
+    Raises:
+        UnfitError: When it is a compound statement.
+    """
+    return smalls(block.body)[0] if len(block.body) == 1 else None
+
+
 def names_in(tree: Tree, node: cst.CSTNode) -> Iterator[cst.Name]:
     """The variables in a node, in the order of the source: no attributes, and no names of keyword arguments."""
     own = [node] if isinstance(node, cst.Name) else tree.inside(node, cst.Name)

@@ -77,7 +77,7 @@ def _reads(tree: Tree, cls: cst.ClassDef, function: cst.FunctionDef, node: cst.I
     """
     found = []
     start, end = tree.span(node)
-    first, last = tree.span(function)
+    last = tree.span(function)[1]
     for each in tree.inside(cls, cst.Attribute):
         if not is_attribute(each, name):
             continue
@@ -88,8 +88,6 @@ def _reads(tree: Tree, cls: cst.ClassDef, function: cst.FunctionDef, node: cst.I
             raise UnfitError("it is used elsewhere")
     if re.search(rf"""["']{name}["']""", tree.text):
         raise UnfitError("it is named elsewhere")
-    if first > start:
-        raise UnfitError("it is used elsewhere")
     return found
 
 

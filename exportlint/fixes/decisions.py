@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes import numbers
-from exportlint.fixes.blocks import assigned, decided, smalls
+from exportlint.fixes.blocks import assigned, decided, only_one
 from exportlint.fixes.edits import Selected
 from exportlint.fixes.imports import torch_name
-from exportlint.fixes.tree import Text, Tree, UnfitError, is_atom, last_name
+from exportlint.fixes.tree import Text, Tree, UnfitError, applied, is_atom, last_name
 
 if TYPE_CHECKING:
     from exportlint.fixes.edits import Raised, Skipped, Unread
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def raised(tree: Tree, edit: Raised) -> list[Text]:
     """An ``if`` that only raises, as an assertion of the opposite that is recorded."""
     node = decided(tree, tree.expression(edit.range))
-    (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
+    only = only_one(node.body)
     if not isinstance(only, cst.Raise) or only.exc is None or node.orelse is not None:
         raise UnfitError("it does more than raising an error")
     start, end = tree.span(node)
@@ -49,7 +49,7 @@ def _words(tree: Tree, error: cst.BaseExpression) -> list[str]:
 def skipped(tree: Tree, edit: Skipped) -> list[Text]:
     """A test that may forget a mask, asked in eager alone."""
     node = decided(tree, tree.expression(edit.range))
-    (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
+    only = only_one(node.body)
     if node.orelse is not None or only is None or last_name(assigned(only)[1]) != "None":
         raise UnfitError("it does more than forgetting a mask")
     if "mask" not in assigned(only)[0].value.lower() or not _asks_for_all(tree, node, edit):
@@ -90,10 +90,7 @@ def unread(tree: Tree, edit: Unread) -> list[Text]:
     """A number that is read out of a tensor and decides between two values, as ``torch.where`` of the tensor."""
     other = numbers.unread(tree, edit)
     made = selected(other, Selected(numbers.shifted(edit.test, tree, other)))
-    text = other.text
-    for each in sorted(made, reverse=True):
-        text = text[: each.start] + each.content + text[each.end :]
-    return [tree.replaced(0, len(tree.text), text)]
+    return [tree.replaced(0, len(tree.text), applied(other.text, made))]
 
 
 def selected(tree: Tree, edit: Selected) -> list[Text]:

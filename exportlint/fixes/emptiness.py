@@ -13,6 +13,7 @@ from exportlint.fixes.blocks import (
     in_place_of,
     lines_of,
     names_in,
+    only_one,
     receiver,
     rows_of,
     smalls,
@@ -49,7 +50,7 @@ def unasked(tree: Tree, edit: Unasked) -> list[Text]:
         lines = lines_of(tree, node.body, tree.span(node.test)[1])
         _need_idle(tree, smalls(node.body.body), name, node)
         return [in_place_of(tree, node, lines)]
-    (only,) = smalls(node.body.body) if len(node.body.body) == 1 else (None,)
+    only = only_one(node.body)
     if isinstance(only, cst.Continue):
         _need_idle(tree, _behind(tree, node, cst.For), name, tree.around(node, cst.For))
     elif not isinstance(only, cst.Return) or not _is_nothing(only.value):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from exportlint.fixes.blocks import assigned, mentions, names_in
+from exportlint.fixes.blocks import assigned, indentation, mentions, names_in
 from exportlint.fixes.edits import ARGUMENT
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.initial import in_init
@@ -149,7 +149,7 @@ def followed(tree: Tree, edit: Followed) -> list[Text]:
         if each.value == edit.name and isinstance(tree.parents[each], (cst.Comparison, cst.AssignTarget)):
             raise UnfitError("it may be something else")
     start = tree.span(first)[0]
-    space = tree.text[tree.offset(tree.positions[first].start.line, 1) : start]
+    space = indentation(tree, first)
     moved = f"{edit.name} = {edit.name}.to({edit.source})"
     return [Text(start, start, f"{moved}{tree.module.default_newline}{space}")]
 

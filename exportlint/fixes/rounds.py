@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.texts import applied, fitting
-from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError
+from exportlint.fixes.texts import fitting
+from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, applied
 from exportlint.source.files import LINE
 
 if TYPE_CHECKING:

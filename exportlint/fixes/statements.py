@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from exportlint.fixes.blocks import indentation
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError
 
@@ -21,13 +22,10 @@ def guarded(tree: Tree, edit: Guarded) -> list[Text]:
     line = tree.parents.get(small)
     if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         raise UnfitError("it does not stand alone on its line")
-    start = tree.span(line)[0]
-    indentation = tree.text[tree.offset(tree.positions[line].start.line, 1) : start]
-    if indentation.strip():
-        raise UnfitError("it does not stand alone on its line")
+    start, space = tree.span(line)[0], indentation(tree, line)
     name, imports = torch_name(tree, edit.name)
     step = tree.module.default_indent
-    return [*imports, Text(start, start, f"if not {name}():{tree.module.default_newline}{indentation}{step}")]
+    return [*imports, Text(start, start, f"if not {name}():{tree.module.default_newline}{space}{step}")]
 
 
 def asserted(tree: Tree, edit: Asserted) -> list[Text]:

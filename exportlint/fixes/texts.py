@@ -56,13 +56,6 @@ def texts(tree: Tree, fix: edits.Fix) -> tuple[Text, ...]:
     return tuple(found)
 
 
-def applied(text: str, changes: tuple[Text, ...] | list[Text]) -> str:
-    """The text with all changes, which do not overlap."""
-    for change in sorted(changes, reverse=True):
-        text = text[: change.start] + change.content + text[change.end :]
-    return text
-
-
 def _called(tree: Tree, edit: edits.Called) -> list[Text]:
     call = tree.find(edit.range, cst.Call)
     name, imports = torch_name(tree, edit.name)

@@ -13,7 +13,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from exportlint.source.sites import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from libcst.metadata import CodeRange
 
@@ -36,6 +36,13 @@ class Text(NamedTuple):
     start: int
     end: int
     content: str
+
+
+def applied(text: str, changes: Iterable[Text]) -> str:
+    """The text with all changes, which do not overlap."""
+    for change in sorted(changes, reverse=True):
+        text = text[: change.start] + change.content + text[change.end :]
+    return text
 
 
 @dataclass(slots=True, eq=False)
