@@ -38,7 +38,7 @@ def environment(
     return Environment(
         exportlint=__version__,
         python=platform.python_version(),
-        torch=_version("torch"),
+        torch=version("torch"),
         platform=platform.platform(),
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         isolation="; ".join([isolation, *notes]),
@@ -46,11 +46,12 @@ def environment(
         checks=tuple(checks),
         examples=examples,
         shard=shard,
-        packages=tuple(f"{name} {version}" for name in PACKAGES if (version := _version(name)) is not None),
+        packages=tuple(f"{name} {found}" for name in PACKAGES if (found := version(name)) is not None),
     )
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """The installed version of a package; ``None`` where there is none."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime
-import importlib.metadata
 import json
 import os
 import platform
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from exportlint import zoo
+from exportlint.checks import environment
 from exportlint.checks.isolation.client import ServerError
 from exportlint.checks.runner import LoadError, NamedCase, Options, Runner
 from exportlint.text import own_fault
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAME = ("model", "settings", "versions", "error")  # records of an error that agree in these say the same
-PACKAGES = ("exportlint", "torch", "transformers", "timm", "torchvision")
 
 
 class NoModelError(zoo.ZooError):
@@ -104,13 +103,8 @@ class Lines:
 
 def versions() -> dict[str, str]:
     """What the run is made with."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    known = {name: environment.version(name) for name in ("exportlint", "torch", *environment.PACKAGES)}
+    return {"python": platform.python_version(), **{name: found for name, found in known.items() if found is not None}}
 
 
 def expand(runner: Runner, targets: Sequence[str]) -> list[str]:

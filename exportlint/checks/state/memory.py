@@ -120,9 +120,7 @@ class Memory:
             blame.pass_on_memory_error(error)
             return
         evidence = f"call 2: {blame.words(refusal)} in eager, and a result of the program"
-        model = self.inquiry.build()
-        before = Snapshot(model)
-        self.inquiry.call(model, self.inquiry.ctx.example())
+        _, before = self._called_once()
         groups = {_group(slot): slot for slot in before.changed()}
         guilty = [group for group in list(groups)[:MAX_GROUPS] if self._lets_go_on(group)]
         for group in guilty:
@@ -131,11 +129,16 @@ class Memory:
             message = "state baked: the eager model refuses a second call, and the program does not"
             self.inquiry.add("EXP501", message, blame.place_of(refusal) or self.inquiry.ctx.head(), evidence)
 
-    def _lets_go_on(self, group: Group) -> bool:
-        """Whether a second call is possible once what goes by this name is put back."""
+    def _called_once(self) -> tuple[nn.Module, Snapshot]:
+        """A fresh model after one call, and what there was before that."""
         model = self.inquiry.build()
         before = Snapshot(model)
         self.inquiry.call(model, self.inquiry.ctx.example())
+        return model, before
+
+    def _lets_go_on(self, group: Group) -> bool:
+        """Whether a second call is possible once what goes by this name is put back."""
+        model, before = self._called_once()
         before.restore(slot for slot in before.changed() if _group(slot) == group)
         try:
             self.inquiry.call(model, self.inquiry.ctx.example())
