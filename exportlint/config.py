@@ -206,6 +206,28 @@ def in_file(file: Path) -> Table | None:
     return _of_project(file, values, text) if is_project else _of_its_own(file, values, text)
 
 
+def oldest_torch(table: Table) -> tuple[int, int] | None:
+    """The release of torch that the project around a table needs at least; ``None`` where it does not say.
+
+    Its ``dependencies`` count, and where torch is not among them, the extras.
+    """
+    if table.file is None or table.file.name != "pyproject.toml":
+        return None
+    project = tomllib.loads(table.text).get("project")
+    own = project if isinstance(project, dict) else {}
+    extras = own.get("optional-dependencies")
+    groups = [own.get("dependencies"), *(extras.values() if isinstance(extras, dict) else ())]
+    for group in groups:
+        found = [m for text in group if (m := _TORCH.match(str(text)))] if isinstance(group, list) else []
+        if found:
+            return int(found[0][1]), int(found[0][2] or 0)
+    return None
+
+
+# A requirement that holds a lower bound, or the one release that will do.
+_TORCH = re.compile(r"(?i)\s*torch(?![\w.-])\s*(?:\[[^]]*\])?[^;]*?(?:>=?|===?|~=)\s*(\d+)(?:\.(\d+))?")
+
+
 def _of_project(file: Path, values: dict[str, Any], text: str) -> Table | None:
     tool = values.get("tool")
     if not isinstance(tool, dict) or "exportlint" not in tool:

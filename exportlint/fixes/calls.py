@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 
 Whitespace = cst.BaseParenthesizableWhitespace
 
+# The dtypes of the types that tensors had before there were dtypes.
+_DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+
 
 def keyword(tree: Tree, edit: Keyword) -> list[Text]:
     """The call with a keyword argument, in the style of its other arguments."""
@@ -86,6 +100,8 @@ def moved(tree: Tree, edit: Moved) -> list[Text]:
     call = tree.find(edit.range, cst.Call)
     if not isinstance(call.func, cst.Attribute):
         raise UnfitError("it is no method")
+    if call.func.attr.value == "type":
+        return _retyped(tree, call, call.func, edit.source)
     if call.func.attr.value == "to":
         given = _argument(call, "device", 0)
         if given is None:
@@ -101,6 +117,22 @@ def moved(tree: Tree, edit: Moved) -> list[Text]:
         return [tree.replaced(tree.span(call)[0], end, receiver)]
     more = "".join(f", {_given(tree, arg)}" for arg in kept)
     return [tree.replaced(start, end, f"to({edit.source}{more})")]
+
+
+def _retyped(tree: Tree, call: cst.Call, method: cst.Attribute, device: str) -> list[Text]:
+    """``.type(torch.FloatTensor)``, which is a device and a dtype, as ``.to(DEVICE, torch.float32)``."""
+    if len(call.args) != 1 or call.args[0].star:
+        raise UnfitError("it is given more than a type")
+    given = call.args[0].value
+    name = given.raw_value if isinstance(given, cst.SimpleString) else last_name(given)
+    dtype = _DTYPES.get(name.rpartition(".")[2])
+    if dtype is None:
+        raise UnfitError("it is no type of tensors")
+    start, end = tree.span(method.attr)[0], tree.span(call)[1]
+    tree.uncommented(start, end)
+    spelt, imports = torch_name(tree, f"torch.{dtype}")
+    there = device == f"{tree.source(method.value)}.device"
+    return [*imports, tree.replaced(start, end, f"to({spelt})" if there else f"to({device}, {spelt})")]
 
 
 def behind(tree: Tree, edit: Behind) -> list[Text]:

@@ -14,36 +14,7 @@ from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError, applied, is_atom, last_name
 
 if TYPE_CHECKING:
-    from exportlint.fixes.edits import Raised, Skipped, Unread
-
-
-def raised(tree: Tree, edit: Raised) -> list[Text]:
-    """An ``if`` that only raises, as an assertion of the opposite that is recorded."""
-    node = decided(tree, tree.expression(edit.range))
-    only = only_one(node.body)
-    if not isinstance(only, cst.Raise) or only.exc is None or node.orelse is not None:
-        raise UnfitError("it does more than raising an error")
-    start, end = tree.span(node)
-    tree.uncommented(start, end)
-    name, imports = torch_name(tree, "torch._assert_async")
-    parts = [_opposite(tree, node.test), *_words(tree, only.exc)]
-    return [*imports, tree.replaced(start, end, f"{name}({', '.join(parts)})")]
-
-
-def _opposite(tree: Tree, test: cst.BaseExpression) -> str:
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return tree.source(test.expression)
-    return f"~{tree.source(test)}" if is_atom(test) else f"~({tree.source(test)})"
-
-
-def _words(tree: Tree, error: cst.BaseExpression) -> list[str]:
-    """The text that an error is raised with, which is known before."""
-    given = error.args if isinstance(error, cst.Call) else ()
-    if not given:
-        return []
-    if len(given) > 1 or not isinstance(given[0].value, cst.SimpleString):
-        raise UnfitError("its words are not known before")
-    return [tree.source(given[0].value)]
+    from exportlint.fixes.edits import Skipped, Unread
 
 
 def skipped(tree: Tree, edit: Skipped) -> list[Text]:

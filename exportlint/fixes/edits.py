@@ -42,7 +42,7 @@ class Keyword(Edit, frozen=True, array_like=True, tag=True):
 
 
 class Moved(Edit, frozen=True, array_like=True, tag=True):
-    """Let the call of a method that moves a tensor (``cuda``, ``cpu``, ``to``) move it to this device."""
+    """Let the call of a method that moves a tensor (``cuda``, ``cpu``, ``to``, ``type``) move it to this device."""
 
     source: str
 
@@ -119,6 +119,13 @@ class Unasked(Edit, frozen=True, array_like=True, tag=True):
 
 class Raised(Edit, frozen=True, array_like=True, tag=True):
     """Make an assertion of torch of the ``if`` that does nothing but raise an error, and whose test the node is."""
+
+
+class Checked(Edit, frozen=True, array_like=True, tag=True):
+    """Demand with ``torch._check`` what the ``if`` asks of numbers that does nothing but raise an error otherwise.
+
+    The node is its test, or a part of it.
+    """
 
 
 class Skipped(Edit, frozen=True, array_like=True, tag=True):
@@ -220,9 +227,9 @@ class Below(Edit, frozen=True, array_like=True, tag=True):
 
 AnyEdit = (
     Keyword | Moved | Behind | Called | OfArgument | Asserted | Counted | Answered | Tensorial | Registered | Listed
-    | Guarded | Selected | Unasked | Raised | Skipped | Branched | Unread | Lifted | Stacked | Hoisted | Computed
-    | Followed | Undecorated | Recomputed | Unthreaded | Owned | Copied | Plain | Unwrapped | Vectorised | Renamed
-    | Below
+    | Guarded | Selected | Unasked | Raised | Checked | Skipped | Branched | Unread | Lifted | Stacked | Hoisted
+    | Computed | Followed | Undecorated | Recomputed | Unthreaded | Owned | Copied | Plain | Unwrapped | Vectorised
+    | Renamed | Below
 )  # fmt: skip
 
 

@@ -46,7 +46,8 @@ class Settings:
         module_bases: Dotted names of classes that count as modules.
         tensor_types: Dotted names of annotations that mean a tensor.
         tracing_predicates: Dotted names of functions that say whether a model is being captured.
-        torch_version: The oldest release of torch that the project runs with; ``None`` where that is not said.
+        torch_version: The oldest release of torch that the project runs with, by its own word or by the bound in
+            its ``dependencies``; ``None`` where that is not said.
         modes: The capture modes that findings are judged for.
         fail_level: The severity from which on a finding changes the exit status.
         show_info: Whether findings of severity ``info`` are shown.
@@ -161,6 +162,8 @@ class Resolver:
         for each in reversed(_chain(table)):
             found = _under(found, each)
         said = [name for name in map(field_of, SELECTING) if getattr(self.layer, name)]
+        if table is not None and "torch_version" not in found.origins and (oldest := config.oldest_torch(table)):
+            found = replace(found, torch_version=oldest, origins=found.origins | {"torch_version": f"{table.file}"})
         origins = found.origins | dict.fromkeys([*self.overrides, *said], COMMAND_LINE)
         own = () if "exclude" in self.overrides or found.exclude == EXCLUDED else found.exclude
         given = tuple(self.overrides.get("extend_exclude", ()))

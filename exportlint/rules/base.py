@@ -128,6 +128,8 @@ class Rule:
         fixed_differs: Why the fixed example computes something else than the bad one, where it is meant to.
         observed_by: The checks that would see the hazard.
         stage: ``stable`` rules are on by default.
+        until: The release of torch, such as ``2.6``, that ended the hazard: there are findings only where the oldest
+            release that the project runs with is known to be older. Empty where none did.
         reach: Where the rule holds: in code that is captured, or in the program around it, which saves and loads.
         events: The kinds of events that `match` wants.
         match: Yields a `Match` for each place where the rule holds; ``None`` where only a check can observe it.
@@ -149,6 +151,7 @@ class Rule:
     fixed_differs: str = ""
     observed_by: tuple[Observer, ...] = ()
     stage: Stage = "stable"
+    until: str = ""
     reach: Reach = "capture"
     events: tuple[type[Event], ...] = ()
     match: Callable[[Any], Iterable[Match]] | None = None
@@ -163,6 +166,10 @@ class Rule:
             return self.outcomes
         found = self.variants[variant]
         return found.outcomes if release is None else found.outcomes_in(release)
+
+    def holds_in(self, oldest: tuple[int, int] | None) -> bool:
+        """Whether the hazard is one for a project whose oldest release of torch this is; ``None`` where unknown."""
+        return not self.until or (oldest is not None and oldest < _release(self.until))
 
     def is_advice(self, variant: str) -> bool:
         """Whether a finding of this variant, or of the main form, is of severity ``info`` in every mode.

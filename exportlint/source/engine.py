@@ -321,6 +321,8 @@ class _Run:
 
     def _prediction(self, path: Path, heard: Heard) -> Prediction | None:
         rule = catalogue()[heard.code]
+        if not rule.holds_in(self.options.torch_version):
+            return None
         outcomes = rule.outcomes_of(heard.variant, self.options.torch_version)
         worst: Severity | None = severity(outcomes, self.options.modes)
         doubted = worst == "error" and not heard.sure  # an error is claimed only of what surely runs

@@ -41,8 +41,9 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
         return NONE
     if name == "torch.load":
         here = any((function, ast.dump(place)) in it.saved for place in node.args[:1])
-        mapped = here or given.open or len(given.positional) > 1 or "map_location" in given.keywords
-        return Loaded(it.site(node, state), mapped)
+        known = here or given.open
+        mapped = known or len(given.positional) > 1 or "map_location" in given.keywords
+        return Loaded(it.site(node, state), mapped, known or "weights_only" in given.keywords)
     return _scripted(name, given.get(0)) if name in _SCRIPTING else None
 
 

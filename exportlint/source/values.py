@@ -342,10 +342,13 @@ class Loaded(Value):
     Attributes:
         site: The call.
         mapped: Whether the call says where to put tensors, or loads what the same function saved.
+        restricted: Whether it says whether more than tensors and plain containers may be in the file, or loads what
+            the same function saved.
     """
 
     site: Site
     mapped: bool
+    restricted: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

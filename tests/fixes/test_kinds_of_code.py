@@ -55,6 +55,18 @@ def method(body: str, **given: str) -> str:
         ),
         ("if x.max().item() > 3:\n    return x - 1\nreturn x", "return torch.where(x.max() > 3, x - 1, x)"),
         (
+            "n = x.argmax().item()\nif n < 0 or n > 8:\n    raise ValueError(f'{n}')\nreturn x[:n]",
+            "n = x.argmax().item()\n# else: {n}\ntorch._check_value(n >= 0)\ntorch._check_value(n <= 8)\nreturn x[:n]",
+        ),
+        (
+            "n = x.argmax().item()\nif not 0 <= n <= len(x):\n    raise RuntimeError\nreturn x * n",
+            "n = x.argmax().item()\ntorch._check(0 <= n)\ntorch._check(n <= len(x))\nreturn x * n",
+        ),
+        (
+            "rows = x[:, 0].nonzero()\nif len(rows) == 7:\n    raise IndexError('a' 'b')\nreturn x * rows.sum()",
+            "rows = x[:, 0].nonzero()\n# else: ab\ntorch._check_index(len(rows) != 7)\nreturn x * rows.sum()",
+        ),
+        (
             "if x.sum() > 0:\n    y = x * 2\n    # kept\n    z = y + 1\nelse:\n    z = x - 1\nreturn z",
             COND,
         ),
@@ -76,6 +88,13 @@ def test_code_of_a_kind_is_rewritten(body: str, wanted: str) -> None:
         "rows = x[:, 0].nonzero()[:, 0]\nif len(rows) > 1:\n    x = x.index_fill(0, rows, 2)\nreturn x",
         "if (x > 0).any():\n    raise ValueError(f'no {x.shape}')\nreturn x",
         "n = x.max().item()\nif n > 3:\n    return x - n\nreturn x[: int(n)]",
+        "n = x.argmax().item()\nif n % 2 == 0:\n    raise ValueError\nreturn x * n",
+        "n = x.argmax().item()\nif n > 1 and n < 8:\n    raise ValueError\nreturn x * n",
+        "n = x.argmax().item()\nif n > 1 or x.sum() > 3:\n    raise ValueError\nreturn x * n",
+        "n = x.argmax().item()\nif n > 8:\n    raise ValueError(self.words)\nreturn x * n",
+        "if (x > 0).any() or self.training:\n    raise ValueError('large')\nreturn x",
+        "if not ((x > 0).any() or self.training):\n    raise ValueError('large')\nreturn x",
+        "n = x.mean().item()\nif n > 8:\n    raise ValueError('large')\nreturn x * n",
         "y = torch.stack([x[i] * 2 for i in range(len(x) - 1)])\nreturn y",
         "y = torch.stack([x[i] * i for i in range(len(x))])\nreturn y",
         "y = torch.stack([x[i].sort()[0] for i in range(len(x))])\nreturn y",

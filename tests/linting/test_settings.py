@@ -103,6 +103,32 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("project", "oldest"),
+    [
+        ("dependencies = ['numpy', 'torch>=2.1,<3']", (2, 1)),
+        ("dependencies = ['torch [opt-einsum] (<3, >= 2.4.1)']", (2, 4)),
+        ("dependencies = ['Torch ~= 2.0; python_version > \"3.9\"']", (2, 0)),
+        ("dependencies = ['torch == 1.13.1']", (1, 13)),
+        ("dependencies = ['torch>2']", (2, 0)),
+        ("dependencies = ['torch']\noptional-dependencies = { gpu = ['torch>=2.3'] }", (2, 3)),
+        ("dependencies = ['torchvision>=0.15', 'torch-geometric>=2.3', 'torch.fx>=1.0']", None),
+        ("dependencies = ['torch<3', 'torch != 2.1', 'torch; python_version >= \"3.9\"']", None),
+        ("dependencies = 'torch>=2.1'", None),
+        ("", None),
+    ],
+)
+def test_the_oldest_torch_is_that_of_the_dependencies(
+    tmp_path: Path, project: str, oldest: tuple[int, int] | None
+) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"[project]\nname = 'a'\n{project}\n[tool.exportlint]\n")
+    found = resolver_of().of(tmp_path)
+    assert (found.torch_version, found.origins.get("torch_version")) == (oldest, str(file) if oldest else None)
+    file.write_text(f"[project]\nname = 'a'\n{project}\n[tool.exportlint]\ntorch-version = '2.13'\n")
+    assert resolver_of().of(tmp_path).torch_version == (2, 13)
+
+
 def test_a_named_file_holds_everywhere_and_isolated_reads_none(tmp_path: Path) -> None:
     (tmp_path / "exportlint.toml").write_text('fail-level = "info"\n')
     other = tmp_path / "other.toml"

@@ -44,6 +44,11 @@ class Case:
     like: str | None = None
 
     @property
+    def oldest(self) -> tuple[int, int] | None:
+        """A release of torch that has the hazard, where a later one has not."""
+        return (2, 0) if self.rule.until else None
+
+    @property
     def check(self) -> str:
         """The check that is the proof."""
         return self.rule.observed_by[0].check

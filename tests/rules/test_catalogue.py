@@ -76,17 +76,17 @@ def test_near_misses_differ_by_one_token(near: Near) -> None:
     assert changed == 1, [(bad[i1:i2], good[j1:j2]) for kind, i1, i2, j1, j2 in blocks if kind != "equal"]
 
 
-def findings(tmp_path: Path, source: str) -> list[Prediction]:
-    """What is found in any mode, each judged alone."""
+def findings(tmp_path: Path, source: str, oldest: tuple[int, int] | None = None) -> list[Prediction]:
+    """What is found in any mode, each judged alone, where this is the oldest torch."""
     file = tmp_path / "example.py"
     file.write_text(source, encoding="utf-8")
-    return [p for mode in MODES for p in lint([file], Options(modes=(mode,), preview=True))]
+    return [p for mode in MODES for p in lint([file], Options(modes=(mode,), preview=True, torch_version=oldest))]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda c: c.id.replace(" ", "-"))
 def test_the_linter_agrees_with_the_example(case: Case, tmp_path: Path) -> None:
     """A bad example is found in its variant, if in source at all; a good one holds nothing that bites in any mode."""
-    found = findings(tmp_path, case.source)
+    found = findings(tmp_path, case.source, case.oldest)
     here = {(p.rule.code, p.variant) for p in found}
     bites = case.rule.is_advice(case.variant) or any(outcome != "fine" for outcome in case.wanted.values())
     if case.bad and bites and predicted(case.rule):

@@ -129,6 +129,26 @@ def test_what_is_loaded_without_a_device_and_given_to_a_model(tmp_path: Path, lo
     assert [code for code, _ in found(tmp_path, text)] == ["EXP704"] * hit
 
 
+@pytest.mark.parametrize(
+    ("load", "oldest", "hit"),
+    [
+        ("torch.load(path, 'cpu')", (2, 5), True),
+        ("torch.load(path, map_location='cpu')['model']", (1, 13), True),
+        ("torch.load(path, map_location='cpu')", (2, 6), False),
+        ("torch.load(path, map_location='cpu')", None, False),
+        ("torch.load(path, 'cpu', weights_only=False)", (2, 5), False),
+        ("torch.load(path, **options)", (2, 5), False),
+    ],
+)
+def test_what_a_release_of_torch_before_2_6_loads_otherwise(
+    tmp_path: Path, load: str, oldest: tuple[int, int] | None, hit: bool
+) -> None:
+    file = tmp_path / "programs.py"
+    file.write_text(f"import torch\n\ndef resume(model, path, options):\n    model.load_state_dict({load})\n")
+    predictions = lint([file], Options(torch_version=oldest))
+    assert [(p.rule.code, p.severity) for p in predictions] == [("EXP710", "warning")] * hit
+
+
 @pytest.mark.parametrize(("kept", "codes"), [("best", []), ("last", ["EXP704"])])
 def test_what_a_function_saved_itself_comes_back_to_the_same_devices(
     tmp_path: Path, kept: str, codes: list[str]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from exportlint.fixes.edits import Lifted, Stacked, Unasked, Unread, fix
+from exportlint.fixes.edits import Checked, Lifted, Stacked, Unasked, Unread, first_of, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
@@ -95,14 +95,19 @@ def _asked(event: Asked) -> Iterator[Match]:
 
 
 def _fix(event: Asked, number: Number) -> Fix | None:
-    """Nobody need ask for a size where nothing changes nothing, and a number can stay in its tensor."""
+    """Nobody need ask for a size where nothing changes nothing, a number can stay in its tensor or be demanded."""
+    demanded = fix("Demand it with torch._check", Checked(event.site.range), unsafe=True)
     if event.by == "if" and number.how in ("size", "numel"):
-        return fix("Leave out the question, since nothing changes nothing", Unasked(event.site.range), unsafe=True)
+        unasked = fix("Leave out the question, since nothing changes nothing", Unasked(event.site.range), unsafe=True)
+        return first_of(unasked, demanded)
+    found = []
     chosen = number.how == "item" and event.by in ("if", "conditional expression")
     if chosen and number.site is not None and number.site.source is event.site.source:
         kept = Unread(number.site.range, event.site.range)
-        return fix("Keep the number in its tensor, and choose by torch.where", kept, unsafe=True)
-    return None
+        found.append(fix("Keep the number in its tensor, and choose by torch.where", kept, unsafe=True))
+    if event.by == "if" and not number.real:
+        found.append(demanded)
+    return first_of(*found) if found else None
 
 
 def _converted(event: Converted) -> Iterator[Match]:
@@ -357,6 +362,22 @@ RULE = Rule(
                     for _ in range(x.dim()):
                         y = y * 2
                     return y
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    place = x.sum(1).argmax().item()
+                    if place < 0 or place > 8:
+                        raise ValueError(f"{place} is out of range")
+                    return x.repeat(place + 1, 1).sum(0)
+            """),
+            good=example("""
+                def forward(self, x):
+                    place = x.sum(1).argmax().dim()
+                    if place < 0 or place > 8:
+                        raise ValueError(f"{place} is out of range")
+                    return x.repeat(place + 1, 1).sum(0)
             """),
         ),
         Near(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from exportlint.source.sites import Site
 
 
+_MOVING = ("cuda", "cpu", "xpu", "to", "type")
 _MOVES = re.compile(r"\.(?:cuda|cpu|xpu|to)\([^()]*\)$")
 
 
@@ -54,12 +55,12 @@ def _fix(site: Site, variant: str) -> Fix | None:
     if variant == "context" or not isinstance(site.node, ast.Call):
         return None
     unsafe = variant == "accelerator"
-    moves = isinstance(site.node.func, ast.Attribute) and site.node.func.attr in ("cuda", "cpu", "xpu", "to")
+    moves = isinstance(site.node.func, ast.Attribute) and site.node.func.attr in _MOVING
     if moves:
         title = f"Move it to the device of `{AT_HAND}`"
         return fix(title, Moved(site.range, f"{AT_HAND}.device"), unsafe=unsafe)
     name = site.node.func.attr if isinstance(site.node.func, ast.Attribute) else ""
-    if name == "type" or name.endswith("Tensor"):  # which take no device
+    if name.endswith("Tensor"):  # which takes no device
         return None
     title = f"Make it on the device of `{AT_HAND}`"
     return fix(title, Keyword(site.range, "device", f"{AT_HAND}.device"), unsafe=unsafe)
@@ -122,6 +123,18 @@ RULE = Rule(
             good=example("""
                 def forward(self, x):
                     return x.type(torch.float32) + x
+            """),
+        ),
+        Near(
+            bad=example("""
+                def forward(self, x):
+                    low = x < 2
+                    return x * low.type(torch.FloatTensor)
+            """),
+            good=example("""
+                def forward(self, x):
+                    low = x < 2
+                    return x * low.type(torch.float32)
             """),
         ),
         Near(
