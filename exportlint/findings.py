@@ -209,6 +209,25 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """A size that should be dynamic, and what the program makes of it.
+
+    Attributes:
+        name: The user's words for it, such as ``x.shape[0]``.
+        asked: What it may be, in words.
+        granted: What it may be in the program, in words.
+        narrower: Whether that is less than was asked.
+        place: ``file:line`` of the condition that narrows it; empty where none is known.
+    """
+
+    name: str
+    asked: str
+    granted: str
+    narrower: bool = False
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """What one check found out about one model case.
 
@@ -226,6 +245,7 @@ class CheckResult:
         numbers: Whether it had numbers to compare; a model without weights has none.
         inferred: How the inputs were inferred, where nobody wrote them down; told with the first check of a case.
         measured: What it measured.
+        contract: The sizes that should be dynamic, of the check ``shapes``.
     """
 
     name: str
@@ -241,6 +261,7 @@ class CheckResult:
     numbers: bool = True
     inferred: str | None = None
     measured: tuple[Measurement, ...] = ()
+    contract: tuple[Dimension, ...] = ()
 
     @property
     def red(self) -> bool:

@@ -11,6 +11,7 @@ from exportlint.findings import (
     SEVERITIES,
     CaseResult,
     CheckResult,
+    Dimension,
     Environment,
     Finding,
     Measurement,
@@ -80,6 +81,9 @@ measurements = st.builds(
     label=texts,
     size=st.integers(min_value=-1, max_value=2**70),
 )
+dimensions = st.builds(
+    Dimension, name=texts, asked=texts, granted=texts, narrower=st.booleans(), place=texts | st.just("")
+)
 checks = st.builds(
     CheckResult,
     name=st.sampled_from(["capture", "shapes", "lint"]) | texts,
@@ -90,6 +94,7 @@ checks = st.builds(
     notes=few(texts),
     expected=words,
     measured=few(measurements),
+    contract=few(dimensions),
 )
 environments = st.builds(
     Environment,
@@ -212,7 +217,11 @@ def measured() -> Readiness:
         Measurement(of="time", value=0.5, low=0.45, high=0.6, label="AOTInductor"),
     )
     inside = replace(BRANCH, file="/opt/venv/lib/python3.11/site-packages/library/part.py")
-    shapes = CheckResult(name="shapes", outcome="failed", findings=(inside,), measured=worst)
+    contract = (
+        Dimension(name="x.shape[0]", asked="batch from 2 to 64", granted="as asked"),
+        Dimension(name="x.shape[1]", asked="from 2", granted="from 2 to 63", narrower=True, place="models/net.py:7"),
+    )
+    shapes = CheckResult(name="shapes", outcome="failed", findings=(inside,), measured=worst, contract=contract)
     fast = (
         CheckResult(name="shapes", outcome="passed", measured=equal),
         CheckResult(name="speed", outcome="passed", measured=times),

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     "--executor", callback=executor_option, metavar="ray[:ADDRESS]",
     help="Check the cases on an existing Ray cluster whose machines have this folder, too. Default address: auto.",
 )  # fmt: skip
-@click.option("--case-cpus", default=1.0, show_default=True, type=click.FloatRange(0.1),
+@click.option("--case-cpus", show_default="1.0", type=click.FloatRange(0.1),
               help="With --executor: processors that a case takes.")  # fmt: skip
-@click.option("--case-memory", default=4.0, show_default=True, type=click.FloatRange(0.1),
+@click.option("--case-memory", show_default="4.0", type=click.FloatRange(0.1),
               help="With --executor: GiB that a case takes, and may take.")  # fmt: skip
 @click.option(
     "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),
@@ -184,7 +184,7 @@ def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bo
         given["checks"] = select_checks([*given["checks"], "speed"])
     if given["isolation"] in ("fork", "none"):
         given["jobs"] = 1  # neither is safe from several threads
-    needs, executor = (given.pop("case_cpus"), given.pop("case_memory")), given.pop("executor")
+    needs, executor = _needs(given), given.pop("executor")
     if executor is not None:
         _fits_executor(given)
         given["memory"] = needs[1]
@@ -202,6 +202,15 @@ def _run(targets: tuple[str, ...], given: dict[str, Any]) -> tuple[Readiness, bo
     if unfinished is not None and unfinished.trouble is not None:
         errors.print(unfinished.trouble, markup=False, highlight=False)
     return readiness, interrupted, unfinished
+
+
+def _needs(given: dict[str, Any]) -> tuple[float, float]:
+    """The processors and GiB that a case takes of a machine of the executor."""
+    said = {name: given.pop(name) for name in ("case_cpus", "case_memory")}
+    for name, value in said.items():
+        if value is not None and given["executor"] is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --executor only")
+    return said["case_cpus"] or 1.0, said["case_memory"] or 4.0
 
 
 def _fits_executor(given: dict[str, Any]) -> None:

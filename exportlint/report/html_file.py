@@ -25,7 +25,7 @@ from exportlint.text import clip, counted, listed, map_strings, one_line, visibl
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exportlint.findings import Readiness
+    from exportlint.findings import CaseResult, Dimension, Readiness
     from exportlint.report.overview import Overview
 
 
@@ -39,17 +39,23 @@ def render(readiness: Readiness) -> str:
     def numbers_of(names: Iterable[str]) -> str:
         return " ".join(number for name in names for number in numbers.get(name, ()))
 
-    script = _resource("readiness.js")
+    script, shown = _resource("readiness.js"), map_strings(readiness, visible).cases
     return _template().render(
         view=view,
         environment=environment_rows(view),
         filters=_filters(view),
         numbers=numbers_of,
         excerpt=Sources().excerpt,
-        plots=plots(map_strings(readiness, visible).cases),
+        contracts=contracts(shown),
+        plots=plots(shown),
         script=markupsafe.Markup(script),
         script_hash=_digest(script),
     )
+
+
+def contracts(cases: Iterable[CaseResult]) -> list[tuple[str, tuple[Dimension, ...]]]:
+    """The sizes of each case that should be dynamic, by its name."""
+    return [(case.name, check.contract) for case in cases for check in case.checks if check.contract]
 
 
 def _filters(view: Overview) -> list[tuple[str, str, list[str]]]:

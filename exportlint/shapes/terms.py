@@ -10,9 +10,10 @@ from exportlint.shapes import conditions
 from exportlint.shapes.contract import HINT_MIN, between
 from exportlint.shapes.edges import Asked
 from exportlint.shapes.kinds import kind_of
+from exportlint.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Set
+    from collections.abc import Callable, Sequence
 
     from exportlint.shapes.contract import Ask, Contract, Granted, Leaf
     from exportlint.torch_hooks.guards import Guard
@@ -55,13 +56,13 @@ class Term:
 def terms(contract: Contract, granted: Granted, guards: Sequence[Guard]) -> list[Term]:
     """One term for each dimension that is asked to be dynamic."""
     asked = Asked(contract)
-    by_symbol: dict[Any, set[str]] = {}
+    by_symbol: dict[Any, dict[str, str]] = {}
     for key, uses in asked.uses.items():
         for leaf, d, _ in uses:
             size = granted.of(leaf, d)
             if getattr(size, "is_Symbol", False):
-                by_symbol.setdefault(size, set()).add(key)
-    shared = {size for size, keys in by_symbol.items() if len(keys) > 1}
+                by_symbol.setdefault(size, {})[leaf.name(d)] = key
+    shared = {size: names for size, names in by_symbol.items() if len(set(names.values())) > 1}
     found = _Terms(contract, granted, guards, shared)
     return [found.term(leaf, d, ask) for leaf, d, ask in contract.asked]
 
@@ -69,7 +70,10 @@ def terms(contract: Contract, granted: Granted, guards: Sequence[Guard]) -> list
 class _Terms:
     """Compares what is asked of a dimension with what is granted."""
 
-    def __init__(self, contract: Contract, grants: Granted, guards: Sequence[Guard], shared: Set[Any]) -> None:
+    def __init__(
+        self, contract: Contract, grants: Granted, guards: Sequence[Guard], shared: dict[Any, dict[str, str]]
+    ) -> None:
+        """`shared`: the sizes that several may not differ in, each with their names and what they vary with."""
         self._granted, self._shared = grants, shared
         self._guards = [guard for guard in guards if not guard.deferred]
         self._names = _names(contract, grants, guards)
@@ -81,11 +85,16 @@ class _Terms:
         def of(*kinds: str) -> tuple[Guard, ...]:
             return tuple(sorted((g for g, kind in about if kind in kinds), key=conditions.obscurity))
 
-        return Term(leaf, d, ask, *self._grant(self._granted.of(leaf, d), ask, of))
+        return Term(leaf, d, ask, *self._grant(leaf.name(d), self._granted.of(leaf, d), ask, of))
 
-    def _grant(self, size: Any, ask: Ask, of: Callable[..., tuple[Guard, ...]]) -> tuple[Grant, str, tuple[Guard, ...]]:
+    def _grant(
+        self, name: str, size: Any, ask: Ask, of: Callable[..., tuple[Guard, ...]]
+    ) -> tuple[Grant, str, tuple[Guard, ...]]:
         """What the program makes of a size, in words, and the guards that narrow it."""
         low, high = self._granted.ranges.get(size, (0, None))
+        narrower = low > max(HINT_MIN, ask.minimum) or (
+            high is not None and (ask.maximum is None or high < ask.maximum)
+        )
         grant: Grant = "as asked"
         words = "as asked"
         why: tuple[Guard, ...] = ()
@@ -95,8 +104,9 @@ class _Terms:
             if ask.scale == 1 and not ask.offset:
                 grant, words, why = "related", self._in_words(size), of("bound", "equal", "divisible")
         elif size in self._shared:
-            grant, words, why = "equal", "a size that another dimension must have too", of("equal", "bound")
-        elif low > max(HINT_MIN, ask.minimum) or (high is not None and (ask.maximum is None or high < ask.maximum)):
+            grant, words, why = "equal", f"the same as {self._others(name, size)}", of("equal", "bound")
+            words = f"{words}, {between(low, high)}" if narrower else words
+        elif narrower:
             grant, words, why = "range", between(low, high), of("bounded", "unequal", "counted", "apart")
             if guards := of("pinned", "counted", "divisible"):  # a range is all that torch keeps of these
                 words, why = f"{words} where {conditions.words(guards[0])}", guards
@@ -105,6 +115,11 @@ class _Terms:
         elif guards := of("pinned") or of("bound", "counted", "unequal", "apart"):
             grant, words, why = "bound", f"where {conditions.words(guards[0])}", guards
         return grant, words, why
+
+    def _others(self, name: str, size: Any) -> str:
+        """The sizes that one may not differ from, though it does not vary with them."""
+        names = self._shared[size]
+        return listed([other for other, key in names.items() if key != names[name]], 3)
 
     def _in_words(self, size: Any) -> str:
         """An expression of the program in the user's names."""

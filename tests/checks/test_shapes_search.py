@@ -79,12 +79,14 @@ def test_forms_without_guards_that_answer_wrongly_are_named(forward, silent):
 def test_asked_and_granted_are_told_with_the_line():
     notes = check(sliced, dynamic_shapes={"x": {1: Dim("n", min=2, max=63)}}).notes
     assert not any("granted" in note for note in notes)
-    notes = check(sliced, dynamic_shapes=FREE).notes
-    assert any(
-        note.startswith("x.shape[1]: asked from 2, granted from 2 to 63 (")
-        and f"{HERE.name}:{marked(HERE, 'slice')}" in note
-        for note in notes
-    )
+    found = check(sliced, dynamic_shapes=FREE)
+    rows, cut = found.contract
+    line = f"{HERE.name}:{marked(HERE, 'slice')}"
+    assert (cut.name, cut.asked, cut.granted, cut.narrower) == ("x.shape[1]", "from 2", "from 2 to 63", True)
+    assert cut.place.endswith(line)
+    assert (rows.name, rows.granted, rows.narrower, rows.place) == ("x.shape[0]", "as asked", False, "")
+    words = "x.shape[1]: asked from 2, granted from 2 to 63 ("
+    assert any(note.startswith(words) and line in note for note in found.notes)
 
 
 def sliced_both(self, x, y):

@@ -131,6 +131,8 @@ def test_files_that_hold_no_run(folder, whole, content, words, command):
         (("--fail-on", "regression"), "--fail-on regression needs --baseline"),
         (("--executor", "dask"), "'dask' is no executor: write ray, or ray:ADDRESS"),
         (("--executor", "ray", "--jobs", "2"), "--jobs does not go with --executor"),
+        (("--case-cpus", "2"), "--case-cpus goes with --executor only"),
+        (("--case-memory", "1.5"), "--case-memory goes with --executor only"),
         (("--executor", "ray", "--isolation", "fork"), "--isolation fork does not go with --executor"),
         (("--resume", "--no-cache"), "--resume needs what --no-cache does not keep"),
     ],

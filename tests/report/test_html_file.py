@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import HealthCheck, given, settings
 from readiness_samples import measured, passing, readinesses, sample, shared
 
-from exportlint.findings import CaseResult, CheckResult, Finding, Measurement
+from exportlint.findings import CaseResult, CheckResult, Dimension, Finding, Measurement
 from exportlint.report.html_file import render, unbroken
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -126,12 +126,23 @@ def test_what_was_measured_is_drawn_and_said():
     assert "exported 1.25 (1.10 to 1.50); AOTInductor 0.50 (0.45 to 0.60)." in words
 
 
+def test_the_contract_of_a_case_is_shown_with_the_line_that_narrows_it():
+    words = Page(render(measured())).text
+    rows = "x.shape[0] batch from 2 to 64 as asked x.shape[1] from 2 from 2 to 63 models/net.py:7"
+    assert f"wrong size asked granted decided at {rows}" in words
+    assert "Contracts" not in Page(render(passing())).text
+
+
 def test_two_hundred_cases_with_a_finding_and_plots_each_are_small_enough_too(tmp_path):
     path = tmp_path / "model.py"
     path.write_text("".join(f"hidden = self.attention(hidden, mask=mask, position={n})\n" for n in range(1, 1201)))
     errors = tuple(Measurement(of="error", value=e, low=e, high=e, size=2**e) for e in range(1, 41))
     times = tuple(
         Measurement(of="time", value=1.5, low=1.25, high=2.5, label="exported and compiled") for _ in range(6)
+    )
+    contract = tuple(
+        Dimension(name=f"mask.shape[{d}]", asked="from 2", granted="from 2 to 511", narrower=True, place=f"{path}:{d}")
+        for d in range(4)
     )
     cases = []
     for n in range(1, 201):
@@ -140,7 +151,9 @@ def test_two_hundred_cases_with_a_finding_and_plots_each_are_small_enough_too(tm
             rule="EXP101", severity="error", message="a message of some length, as findings have it", file=str(path),
             line=6 * n, end_line=6 * n, source=source,
         )  # fmt: skip
-        check = CheckResult(name="shapes", outcome="failed", findings=(found,), measured=errors + times)
+        check = CheckResult(
+            name="shapes", outcome="failed", findings=(found,), measured=errors + times, contract=contract
+        )
         cases.append(CaseResult(name=f"case{n}", target=f"cases.py:case{n}", checks=(check,)))
     text = render(dataclasses.replace(sample(), cases=tuple(cases)))
     assert (text.count('<pre class="excerpt">'), text.count("<svg ")) == (200, 400)

@@ -73,7 +73,7 @@ def shifted(self, x, y):
             "range",
             "x.shape[0]: asked from 2, granted from 8 where (x.shape[0] + 3) // 4 == 3",
         ),
-        (equal, (X, Y), "equal", "x.shape[0]: asked from 2, granted a size that another dimension must have too"),
+        (equal, (X, Y), "equal", "x.shape[0]: asked from 2, granted the same as y.shape[0]"),
         (shifted, (torch.ones(5, 6), Y), "related", None),
     ],
 )

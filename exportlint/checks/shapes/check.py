@@ -25,7 +25,7 @@ from exportlint.checks.shapes import journal, replay
 from exportlint.checks.shapes.journal import Journal
 from exportlint.checks.shapes.search import Search, space_of
 from exportlint.checks.shapes.trials import Subject
-from exportlint.findings import CheckResult, Finding
+from exportlint.findings import CheckResult, Dimension, Finding, Outcome
 from exportlint.shapes import advice, conditions, edges, narrowing, specification, terms
 from exportlint.shapes import contract as contracts
 from exportlint.shapes.contract import same_structure
@@ -226,17 +226,22 @@ def _grown_together(subject: Subject, term: Term) -> Iterator[Shapes]:
 
 def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], search: Search) -> CheckResult:
     kept = narrowing.joined(findings)
-    notes, measured = _notes(subject, search), subject.errors.measurements
+    notes, measured, contract = _notes(subject, search), subject.errors.measurements, _dimensions(subject, search)
+
+    def result(outcome: Outcome, reason: str, notes: tuple[str, ...] = notes) -> CheckResult:
+        return CheckResult(
+            name=NAME, outcome=outcome, reason=reason, findings=kept, notes=notes, measured=measured, contract=contract
+        )
+
     if any(finding.counts for finding in kept):
         reason = next(finding.message for finding in kept if finding.counts)
-        return CheckResult(name=NAME, outcome="failed", reason=reason, findings=kept, notes=notes, measured=measured)
+        return result("failed", reason)
     why_not = _why_not(subject)
     if why_not is not None:
         if subject.ran:
             notes = (*notes, f"{counted(subject.ran, 'call')} with other values gave the same results")
-        return CheckResult(name=NAME, outcome="not_checked", reason=why_not, findings=kept, notes=notes)
-    calls = counted(subject.ran, "call")
-    return CheckResult(name=NAME, outcome="passed", reason=calls, findings=kept, notes=notes, measured=measured)
+        return result("not_checked", why_not, notes)
+    return result("passed", counted(subject.ran, "call"))
 
 
 def _why_not(subject: Subject) -> str | None:
@@ -280,9 +285,29 @@ def _is_narrower(term: Term, search: Search) -> bool:
     return term.grant != "as asked"
 
 
+def _dimensions(subject: Subject, search: Search) -> tuple[Dimension, ...]:
+    """What is asked and granted, of each size that should be dynamic."""
+    asked = terms.terms(subject.contract, subject.granted, subject.guards)
+    return tuple(
+        Dimension(
+            name=term.name,
+            asked=term.ask.words,
+            granted=term.granted,
+            narrower=_is_narrower(term, search),
+            place=next(iter(_places(term)), ""),
+        )
+        for term in asked
+    )
+
+
+def _places(term: Term) -> list[str]:
+    """The lines of the conditions that narrow a size."""
+    return [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None]
+
+
 def _of_term(term: Term, search: Search) -> str:
     """What is asked and granted, and where that was decided."""
-    at = [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None][:1]
+    at = _places(term)[:1]
     tried = [guard for guard in term.guards if guard in search.narrowing]
     own = bool(tried) and all(guard in search.wishes for guard in tried)
     said = f"{term.words} ({', '.join(at)})" if at else term.words
