@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     "--executor", callback=executor_option, metavar="ray[:ADDRESS]",
     help="Check the cases on an existing Ray cluster whose machines have this folder, too. Default address: auto.",
 )  # fmt: skip
-@click.option("--case-cpus", show_default="1.0", type=click.FloatRange(0.1),
-              help="With --executor: processors that a case takes.")  # fmt: skip
-@click.option("--case-memory", show_default="4.0", type=click.FloatRange(0.1),
-              help="With --executor: GiB that a case takes, and may take.")  # fmt: skip
+@click.option("--case-cpus", type=click.FloatRange(0.1),
+              help="With --executor: processors that a case takes; 1 where not said.")  # fmt: skip
+@click.option("--case-memory", type=click.FloatRange(0.1),
+              help="With --executor: GiB that a case takes, and may take; 4 where not said.")  # fmt: skip
 @click.option(
     "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),
     help="Where checks run: children of a worker server, children forked from this process, or this process.",
