@@ -43,8 +43,9 @@ WORDS: tuple[tuple[re.Pattern[str], frozenset[Kind]], ...] = (
     (re.compile("0/1 specialized"), frozenset()),
     (re.compile("must always be equal|inferred to be equal"), frozenset({"equal", "bound"})),
     (re.compile("must always be related"), frozenset({"bound", "equal"})),
-    (re.compile(r"generated guard.*%"), frozenset({"divisible", "bound"})),
-    (re.compile(r"generated guard.*!="), frozenset({"unequal", "apart", "bound"})),
+    (re.compile("generated guard.*!="), frozenset({"unequal", "apart", "bound"})),
+    (re.compile("generated guard.*%.*=="), frozenset({"divisible", "bound"})),
+    (re.compile("generated guard.*=="), frozenset({"divisible", "bound", "counted", "pinned"})),
     (re.compile("generated guard"), frozenset({"bounded", "bound", "divisible", "counted"})),
     (re.compile("user-specified min/max range"), frozenset({"bounded", "counted"})),
 )
@@ -85,7 +86,7 @@ def of_refusal(
     for line, evidence in _violations(str(error)):
         kinds = next(kinds for pattern, kinds in WORDS if pattern.search(line))
         sources = _sources(line, names)
-        meant = _meant(guards, kinds, sources)
+        meant = _meant(guards, kinds, sources, names)
         for guard in meant:
             rule = blame.size_rule(guard.place)
             rewrite = advice.of_guard(guard)
@@ -176,7 +177,9 @@ def _one(findings: Sequence[Finding]) -> Finding:
     )
 
 
-def _meant(guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str]) -> list[Guard]:
+def _meant(
+    guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str], names: Mapping[str, set[str]]
+) -> list[Guard]:
     """The guards that a violation can be about: of its kinds, and over its sizes where it names them."""
     live = [guard for guard in guards if not guard.deferred and guard.place is not None]
     of_kind = [guard for guard in live if kind_of(guard) in kinds]
@@ -188,7 +191,15 @@ def _meant(guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str]) -
         wanted = {one.get(source, source) for source in sources}
         same = [g for g in of_kind if wanted == {one.get(source, source) for source in g.sources.values()}]
     about = [guard for guard in of_kind if sources & set(guard.sources.values())]
-    return same or about or ([guard for guard in live if sources & set(guard.sources.values())] if kinds else [])
+    if same or about or not kinds:
+        return same or about
+    return [guard for guard in live if sources & set(guard.sources.values()) and not _is_declared(guard, names)]
+
+
+def _is_declared(guard: Guard, names: Mapping[str, set[str]]) -> bool:
+    """Whether a guard makes equal what is one `Dim`."""
+    sizes = set(guard.sources.values())
+    return kind_of(guard) == "equal" and any(sizes <= same for same in names.values())
 
 
 def _merged(guards: Iterable[Guard]) -> dict[str, str]:

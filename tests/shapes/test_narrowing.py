@@ -202,6 +202,34 @@ def test_each_violation_is_at_its_line_or_at_the_head(model, args, shapes, marks
         assert (findings[0].message, findings[0].rewrite[:6]) == (f"{narrowing.SMALL}: x.shape[0]", "Export")
 
 
+class Fused(nn.Module):
+    def __init__(self, condition):
+        super().__init__()
+        self.condition = condition
+
+    def forward(self, x, y):
+        h = x + y
+        return h * 2 if self.condition(h.shape[0]) else h  # at: decides
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda n: n % 3 == 0,
+        lambda n: n % 3 == 1,
+        lambda n: n % 3 < 2,
+        lambda n: n // 2 > 3,
+        lambda n: n == 9,
+        lambda n: n == 7,
+        lambda n: int(n**0.5) == 2,
+    ],
+)
+def test_lines_that_make_equal_what_is_declared_equal_are_innocent(condition):
+    shapes = {"x": {0: Dim("b", max=24)}, "y": {0: Dim("b", max=24)}}
+    (found,) = refused(lambda: Fused(condition), (torch.ones(7), torch.ones(7)), shapes)
+    assert found.line in (marked(HERE, "decides"), condition.__code__.co_firstlineno)
+
+
 def test_all_guards_of_one_size_are_quoted():
     class Guards(nn.Module):
         def forward(self, x):
