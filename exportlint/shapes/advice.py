@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from exportlint.torch_hooks.guards import Guard
 
-Change = Literal["constant", "equal", "related", "divisible", "range", "counted", "apart", "data", "bound"]
+Change = Literal["constant", "equal", "related", "divisible", "range", "counted", "apart", "one", "data", "bound"]
 
 CHANGES: Mapping[Change, str] = {
     "constant": "Keep the size symbolic here, or declare the dimension static: leave it out of dynamic_shapes.",
@@ -24,6 +24,8 @@ CHANGES: Mapping[Change, str] = {
     "of chunk, split or a loop. Or declare the range.",
     "apart": "Declare a minimum above which no part has the size of 0 or 1, which torch tells apart, as in "
     "Dim('n', min=4).",
+    "one": "Write what is the same for a size of 0 and 1, as squeeze(d) in place of squeeze(), or declare a minimum, as in "
+    "Dim('n', min=2).",
     "data": "Replace the decision by tensor operators that hold for every number, or state what always holds with "
     "torch._check.",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",

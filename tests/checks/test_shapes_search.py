@@ -19,7 +19,7 @@ from exportlint import ModelCase
 from exportlint.checks import capture
 from exportlint.checks.context import Context, Settings
 from exportlint.checks.shapes import check as shapes
-from exportlint.checks.shapes import search
+from exportlint.checks.shapes import search, trials
 from exportlint.checks.shapes.search import OfCase
 from exportlint.checks.shapes.trials import Subject
 from exportlint.shapes import advice, narrowing
@@ -188,6 +188,38 @@ def test_a_size_of_one_that_torch_assumes_not_to_happen():
     found = check(single, (X[:1],), inputs2=(X,), dynamic_shapes={"x": {0: Dim.AUTO}})
     assert "since torch takes a size of 0 or 1 in the example for a constant" in found.findings[0].message
     assert found.findings[0].rewrite == "Export from an example in which the size is 2 or more."
+
+
+def squeezed(self, x):
+    y = x.mean(-1, keepdim=True).squeeze()
+    if y.dim() == 0:  # at: squeezed
+        y = y.unsqueeze(0)
+    return torch.cat([y, y.cumsum(0)])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"dynamic_shapes": {"x": {0: Dim("n")}}},
+        {"dynamic_shapes": {"x": {0: Dim("n", min=1, max=16)}}},
+        {"dynamic_shapes": {"x": {0: Dim.DYNAMIC(min=1, max=8)}}},
+        {"inputs2": (X[:1],)},
+        {"more_inputs": [(torch.randn(3, 6),), (X[:1],)]},
+    ],
+    ids=["named", "range", "hint with a range", "inputs2", "more_inputs"],
+)
+def test_a_program_that_fails_at_a_size_of_one_that_was_asked_for(asked):
+    found = check(squeezed, **asked)
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, "squeezed")])
+    assert trials.OF_ONE in found.findings[0].message
+    assert "min=2" in found.findings[0].rewrite
+    assert "the smallest failing call: model(torch.zeros([1, 6]))" in found.notes
+
+
+@pytest.mark.parametrize("dim", [Dim("n", min=2), Dim.DYNAMIC, Dim.AUTO])
+def test_a_program_that_fails_at_a_size_of_one_that_nobody_asked_for(dim):
+    found = check(squeezed, dynamic_shapes={"x": {0: dim}})
+    assert (found.outcome, found.findings) == ("passed", ())
 
 
 def full_mask(self, x, mask):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from exportlint.parity.compare import Difference
     from exportlint.places import Place
     from exportlint.shapes.contents import Recipe
-    from exportlint.shapes.contract import Contract, Granted
+    from exportlint.shapes.contract import Ask, Contract, Granted
     from exportlint.shapes.strategies import Drawn
     from exportlint.torch_hooks.guards import Guard
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 OF_LAYOUT = "Do not decide by strides or is_contiguous(), which are the example's: use reshape in place of view."
 FAILS = "the program fails in a call that the eager model accepts"
+OF_ONE = ", in which a size is 0 or 1, for which torch takes none"
+_REFUSAL = re.compile("Guard failed|Runtime assertion failed|Expected input")  # a program's words for: not this call
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 CALL_SECONDS, TIMES_EXAMPLE = 10.0, 50  # a call may take so long, or so many times as long as the example
 MOST_WATCHED = 200  # calls whose branches are noted, as long as one went one way only
@@ -220,6 +223,7 @@ class Subject:
         self.keeps_state = mutates(self.program)
         self.asked = [leaf.size(d) for leaf, d, _ in self.contract.asked]
         self._variables = Asked(self.contract).by_source
+        self._sizes = sizes_of(self.contract.leaves, self.example)
         self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
         self._harmless: dict[str, bool] = {}  # of guards that tell a size apart: whether nothing depends on it
 
@@ -359,8 +363,9 @@ class Subject:
         guard = violated(self.guards, trial.sizes)
         if guard is None and self._is_of_layout(trial):
             return self._failure_of_layout(error, trial)
-        if guard is None and SPECIAL_SIZES & {trial.sizes[source] for source in self.asked}:
-            return None  # torch treats these sizes apart, and says so: the call is refused, not answered wrongly
+        apart = self._apart(trial) if guard is None else []
+        if apart and (any(size < ask.minimum for size, ask in apart) or _REFUSAL.search(str(error))):
+            return None  # nobody asked for these sizes, or the program says that it is not for them
         if guard is None and not self._vary_together(trial):
             return None  # nobody said that these sizes may differ, and the call is refused, not answered wrongly
         if guard is not None:
@@ -369,11 +374,19 @@ class Subject:
             message = f"the program refuses a call that the eager model accepts; it holds only while {only}"
         else:
             place = self._place_of_failure(trial)
-            message = FAILS
+            message = FAILS + (OF_ONE if apart else "")
         about = self.variables(conditions.sizes_of(guard)) if guard is not None else frozenset()
         own = guard is not None and self._is_torchs_own(guard, trial, expected)
         outcome: Result = "fine" if own else "specialises"
-        return FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
+        fault = FaultError(message, place, self._words(error), trial, guard=guard, about=about, outcome=outcome)
+        fault.rewrite = advice.CHANGES["one"] if apart else fault.rewrite
+        return fault
+
+    def _apart(self, trial: Trial) -> list[tuple[int, Ask]]:
+        """The dynamic sizes that are 0 or 1 in a call and not in the example, each with what is asked of it."""
+        found = ((leaf.size(d), ask) for leaf, d, ask in self.contract.asked)
+        sizes = [(trial.sizes[source], ask) for source, ask in found if trial.sizes[source] != self._sizes[source]]
+        return [(size, ask) for size, ask in sizes if size in SPECIAL_SIZES]
 
     def _place_of_failure(self, trial: Trial) -> Place | None:
         return self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
