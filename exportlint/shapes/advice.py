@@ -24,8 +24,8 @@ CHANGES: Mapping[Change, str] = {
     "of chunk, split or a loop. Or declare the range.",
     "apart": "Declare a minimum above which no part has the size of 0 or 1, which torch tells apart, as in "
     "Dim('n', min=4).",
-    "one": "Write what is the same for a size of 0 and 1, as squeeze(d) in place of squeeze(), or declare a minimum, as in "
-    "Dim('n', min=2).",
+    "one": "Write what is the same for sizes of 0 and 1, as squeeze(d) in place of squeeze(), or declare a minimum, "
+    "as in Dim('n', min=2).",
     "data": "Replace the decision by tensor operators that hold for every number, or state what always holds with "
     "torch._check.",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",

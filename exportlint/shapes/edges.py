@@ -6,9 +6,12 @@ for each guard there is a call that violates it and stays inside the contract, a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from exportlint.shapes.linear import Linear, linear_in
 from exportlint.shapes.strategies import sizes_by_words
 
 if TYPE_CHECKING:
@@ -21,28 +24,11 @@ if TYPE_CHECKING:
     Shapes = dict[int, tuple[int, ...]]
 
 MOST_GUARDS = 40
+MOST_WAYS = 6  # to violate one guard
+ITSELF = Linear(Fraction(1), Fraction(0))
 FURTHEST = 2**20  # how far the other side of a guard is looked for
 NEAR = 12  # sizes on either side of the first that violates a guard, among which one is looked for that keeps others
 SPECIAL = (1, 0)  # sizes that torch treats apart, without a guard
-
-
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """Two calls at the two sides of a guard.
-
-    Attributes:
-        guard: The guard.
-        kept: Shapes for which it holds, as near as possible to the others.
-        violated: Shapes inside the contract for which it does not.
-        key: The variable that differs.
-        value: Its value in the shapes that violate the guard.
-    """
-
-    guard: Guard
-    kept: Shapes
-    violated: Shapes
-    key: str
-    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,45 +105,129 @@ def violated(guards: Iterable[Guard], sizes: Mapping[str, int]) -> Guard | None:
     return next((g for g in guards if g.place is not None and holds(g, sizes) is False), None)
 
 
-def flips(space: Space, guards: Sequence[Guard]) -> Iterator[Flip]:
-    """For each line that asks for a guard, calls at both sides of it; guards that no call violates have none."""
+@dataclass(frozen=True)
+class Move:
+    """Variables that change together, in terms of one number; all others keep their values in the example.
+
+    Attributes:
+        asked: The variables.
+        of: The values of those that change, as functions of the number.
+        start: The number in the example.
+        low: The smallest number with which the contract holds, and no size is 0 or 1.
+        high: The largest; ``None`` for no limit.
+    """
+
+    asked: Asked
+    of: Mapping[str, Linear]
+    start: int
+    low: int
+    high: int | None
+
+    @classmethod
+    def made(cls, asked: Asked, of: Mapping[str, Linear]) -> Move | None:
+        """The move of variables; ``None`` where the example is not a part of it."""
+        starts = {function.inverse()(asked.example(key)) for key, function in of.items()}
+        whole = all(f.scale > 0 and f.scale.denominator == f.offset.denominator == 1 for f in of.values())
+        start = min(starts)
+        if not whole or len(starts) > 1 or start.denominator > 1:
+            return None
+        lows, highs = [], []
+        for key, function in of.items():
+            (low, high), inverse = asked.bounds(key), function.inverse()
+            lows.append(math.ceil(inverse(low if asked.of_number(key) else max(low, 2))))
+            highs += [] if high is None else [math.floor(inverse(high))]
+        return cls(asked, of, int(start), max(lows), min(highs, default=None))
+
+    def shapes(self, number: int) -> Shapes:
+        """The shapes of all tensors."""
+        return self.asked.shapes({key: int(function(number)) for key, function in self.of.items()})
+
+    def sizes(self, number: int) -> dict[str, int]:
+        """The same by torch's words for the sizes."""
+        return sizes_by_words(self.asked.leaves, self.shapes(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """Two calls at the two sides of a guard.
+
+    Attributes:
+        guard: The guard.
+        kept: Shapes for which it holds, as near as possible to the others.
+        violated: Shapes inside the contract for which it does not.
+        move: What differs.
+        number: How far, in the shapes that violate the guard.
+    """
+
+    guard: Guard
+    kept: Shapes
+    violated: Shapes
+    move: Move
+    number: int
+
+
+def flips(space: Space, guards: Sequence[Guard]) -> Iterator[tuple[Flip, ...]]:
+    """For each line that asks for a guard, calls at both sides of it; guards that no call violates have none.
+
+    A model may refuse one way to violate a guard and take another, such as two sizes that it wants equal: each way
+    is told, first those in which sizes change together that are one to the program.
+    """
     asked = Asked(space.contract)
     seen: set[tuple[Any, str]] = set()
     for guard in guards:
         if guard.deferred or guard.place is None or (guard.place, guard.text) in seen or len(seen) >= MOST_GUARDS:
             continue
         seen.add((guard.place, guard.text))
-        for key in dict.fromkeys(asked.by_source.get(source, "") for source in guard.sources.values()):
-            flip = _flip(asked, guard, key, space.affordable) if key else None
-            if flip is not None:
-                yield flip
-                break
+        found = (_flip(move, guard, space.affordable) for move in _moves(space, asked, guard))
+        ways = tuple(flip for flip in found if flip is not None)
+        if ways:
+            yield ways
 
 
-def _flip(asked: Asked, guard: Guard, key: str, affordable: Affordable | None) -> Flip | None:
-    """The sides of a guard when one variable changes and the others keep their values in the example."""
-    start = asked.example(key)
-    low, high = asked.bounds(key)
-    if holds(guard, asked.sizes({key: start})) is not True:
+def _moves(space: Space, asked: Asked, guard: Guard) -> list[Move]:
+    """Ways to change the sizes in a guard: those that are one to the program, each alone, and all of the same size."""
+    keys = dict.fromkeys(asked.by_source[s] for s in guard.sources.values() if s in asked.by_source)
+    groups: list[Mapping[str, Linear]] = [_in_program(space, asked, key) for key in keys]
+    groups += [{key: ITSELF} for key in keys]
+    groups += [{k: ITSELF for k in asked.uses if asked.example(k) == asked.example(key)} for key in keys]
+    unique = {frozenset(group.items()): group for group in groups if group}
+    moves = (Move.made(asked, group) for group in unique.values())
+    return [move for move in moves if move is not None][:MOST_WAYS]
+
+
+def _in_program(space: Space, asked: Asked, key: str) -> dict[str, Linear]:
+    """The variables that follow the same symbol of the program as this one does, as functions of it."""
+    found: dict[str, tuple[Any, Linear]] = {}
+    for leaf, d, ask in space.contract.asked:
+        linear = linear_in(space.grants.of(leaf, d))
+        if linear is not None:
+            variable = Linear(Fraction(1, ask.scale), Fraction(-ask.offset, ask.scale)).of(linear[1])
+            found[asked.by_source[leaf.size(d)]] = linear[0], variable
+    return {other: function for other, (symbol, function) in found.items() if key in found and symbol == found[key][0]}
+
+
+def _flip(move: Move, guard: Guard, affordable: Affordable | None) -> Flip | None:
+    """The sides of a guard when some variables change and the others keep their values in the example."""
+    start = move.start
+    if holds(guard, move.sizes(start)) is not True:
         return None
     outer = start
-    least = low if asked.of_number(key) else max(low, 2)
-    for value in _candidates(start, least, FURTHEST if high is None else high):
-        if holds(guard, asked.sizes({key: value})) is False:
-            outer = value
+    for number in _candidates(start, move.low, FURTHEST if move.high is None else move.high):
+        if holds(guard, move.sizes(number)) is False:
+            outer = number
             break
     else:
         return None
     inner = start
     while abs(outer - inner) > 1:  # the guard holds at one end and not at the other
         middle = (inner + outer) // 2
-        if holds(guard, asked.sizes({key: middle})) is False:
+        if holds(guard, move.sizes(middle)) is False:
             outer = middle
         else:
             inner = middle
-    if affordable is not None and not affordable(asked.sizes({key: outer})):
+    if affordable is not None and not affordable(move.sizes(outer)):
         return None
-    return Flip(guard, asked.shapes({key: inner}), asked.shapes({key: outer}), key, outer)
+    return Flip(guard, move.shapes(inner), move.shapes(outer), move, outer)
 
 
 def apart(space: Space, guards: Sequence[Guard], flip: Flip) -> Shapes | None:
@@ -165,23 +235,22 @@ def apart(space: Space, guards: Sequence[Guard], flip: Flip) -> Shapes | None:
 
     What refuses a call that violates several may be any of them.
     """
-    asked = Asked(space.contract)
-    low, high = asked.bounds(flip.key)
+    move = flip.move
     about = [guard for guard in guards if guard is not flip.guard and not guard.deferred]
 
-    def violations(value: int) -> int:
-        sizes = asked.sizes({flip.key: value})
+    def violations(number: int) -> int:
+        sizes = move.sizes(number)
         return sum(holds(guard, sizes) is False for guard in about)
 
-    best, fewest = flip.value, violations(flip.value)
-    for value in sorted(range(flip.value - NEAR, flip.value + NEAR + 1), key=lambda v: abs(v - flip.value)):
-        sizes = asked.sizes({flip.key: value})
-        inside = max(low, 2) <= value and (high is None or value <= high)
+    best, fewest = flip.number, violations(flip.number)
+    for number in sorted(range(flip.number - NEAR, flip.number + NEAR + 1), key=lambda n: abs(n - flip.number)):
+        sizes = move.sizes(number)
+        inside = move.low <= number and (move.high is None or number <= move.high)
         if not fewest or not inside or holds(flip.guard, sizes) is not False:
             continue
-        if violations(value) < fewest and (space.affordable is None or space.affordable(sizes)):
-            best, fewest = value, violations(value)
-    return None if best == flip.value else asked.shapes({flip.key: best})
+        if violations(number) < fewest and (space.affordable is None or space.affordable(sizes)):
+            best, fewest = number, violations(number)
+    return None if best == flip.number else move.shapes(best)
 
 
 def _candidates(start: int, low: int, high: int) -> Iterator[int]:

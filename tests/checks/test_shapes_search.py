@@ -141,6 +141,39 @@ def test_a_size_that_the_model_takes_is_not_said_to_be_refused_by_it():
     assert "x of shape [2, 3, 4]" in found.findings[0].evidence
 
 
+def truncates_pair(self, x, y):
+    z = x * y.unsqueeze(-1)
+    return z[:, :9] if z.shape[1] > 9 else z  # at: truncates a pair
+
+
+def pair_of_fours(self, x, y):
+    z = x * y.unsqueeze(-1)
+    return z * 2 if z.shape[1] % 4 == 0 else z  # at: pair of fours
+
+
+def twice_as_many(self, x, y):
+    z = x.repeat_interleave(2, 1) * y.unsqueeze(-1)
+    return z[:, :20] if z.shape[1] > 20 else z  # at: twice as many
+
+
+@pytest.mark.parametrize("dim", [Dim.DYNAMIC, Dim.AUTO])
+@pytest.mark.parametrize(
+    ("forward", "factor", "mark", "failing"),
+    [
+        (truncates_pair, 1, "truncates a pair", (10, 10)),
+        (pair_of_fours, 1, "pair of fours", (4, 4)),
+        (twice_as_many, 2, "twice as many", (11, 22)),
+    ],
+)
+def test_a_guard_on_sizes_that_must_fit_each_other_is_no_wish_of_the_model(dim, forward, factor, mark, failing):
+    """A call that changes one of them alone is refused by the eager model, whatever the guard says."""
+    calls = (torch.randn(2, 7, 3), torch.randn(2, 7 * factor))
+    found = check(forward, calls, 4, dynamic_shapes={"x": {0: dim, 1: dim}, "y": {0: dim, 1: dim}})
+    assert (found.outcome, lines(found)) == ("failed", [marked(HERE, mark)])
+    assert "x of shape [2, {}, 3] (zeros), y of shape [2, {}]".format(*failing) in found.findings[0].evidence
+    assert not [note for note in found.notes if note.startswith("x.shape[1]: asked") and "refuses" in note]
+
+
 def without_imaginary_part(self, x):
     y = x * 2
     return torch.view_as_real(y.real + 0j if torch.compiler.is_exporting() else y)  # at: imaginary part

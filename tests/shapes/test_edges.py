@@ -62,7 +62,9 @@ def free(self, x):
 def test_both_sides_of_a_guard(forward, kept, violated):
     space, guards = space_and_guards(forward, (X,), BOTH)
     found = {
-        (flip.kept[0], flip.violated[0]) for flip in edges.flips(space, guards) if flip.guard.place.file == str(HERE)
+        (flip.kept[0], flip.violated[0])
+        for flip, *_ in edges.flips(space, guards)
+        if flip.guard.place.file == str(HERE)
     }
     if kept is not None:
         assert (kept, violated) in found
@@ -70,6 +72,17 @@ def test_both_sides_of_a_guard(forward, kept, violated):
         ((inner, outer),) = found
         assert inner[0] * inner[1] <= 100 < outer[0] * outer[1]
         assert sum(abs(a - b) for a, b in zip(inner, outer, strict=True)) == 1
+
+
+def test_sizes_that_are_one_to_the_program_change_together():
+    def doubled(self, x, y):
+        z = x.repeat_interleave(2, 0) + y
+        return z if z.shape[0] <= 20 else z[:20]
+
+    space, guards = space_and_guards(doubled, (X, torch.ones(8, 6)), {"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}})
+    (limit,) = (ways for ways in edges.flips(space, guards) if "20" in ways[0].guard.text)
+    assert [(flip.kept[i][0], flip.violated[i][0]) for flip in limit[:1] for i in (0, 1)] == [(10, 11), (20, 22)]
+    assert all(ways[0].violated[1][0] != 2 * ways[0].violated[0][0] for ways in edges.flips(space, guards[:1]))
 
 
 def test_a_program_without_guards_has_no_sides():

@@ -29,6 +29,7 @@ from exportlint.findings import CheckResult, Dimension, Finding, Outcome
 from exportlint.shapes import advice, conditions, edges, narrowing, specification, terms
 from exportlint.shapes import contract as contracts
 from exportlint.shapes.contract import same_structure
+from exportlint.shapes.kinds import kind_of
 from exportlint.text import counted
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
@@ -309,6 +310,15 @@ def _of_term(term: Term, search: Search) -> str:
     """What is asked and granted, and where that was decided."""
     at = _places(term)[:1]
     tried = [guard for guard in term.guards if guard in search.narrowing]
-    own = bool(tried) and all(guard in search.wishes for guard in tried)
+    own = bool(tried) and all(guard in search.wishes for guard in tried) and not _is_taken(term, tried, search)
     said = f"{term.words} ({', '.join(at)})" if at else term.words
     return f"{said}; the model itself refuses other sizes" if own else said
+
+
+def _is_taken(term: Term, tried: list[Guard], search: Search) -> bool:
+    """Whether the eager model takes what a guard refuses of the dimension alone, or of those that it must equal."""
+    equal = (guard.sources.values() for guard in tried if kind_of(guard) == "equal")
+    sizes = {term.leaf.size(term.d)}.union(*equal)
+    faults = [fault.guard for fault in search.subject.faults.values() if fault.guard is not None]
+    taken = [*faults, *(guard for guard in search.narrowing if guard not in search.wishes)]
+    return any(conditions.sizes_of(guard) <= sizes for guard in taken)

@@ -131,15 +131,20 @@ class Search:
 
     def _sides(self, space: Space) -> None:
         """Both sides of every guard: where the eager model takes the far one, the program is narrower than asked."""
-        for flip in edges.flips(space, self.subject.guards):
-            self.narrowing.append(flip.guard)
+        for ways in edges.flips(space, self.subject.guards):
+            self.narrowing.append(ways[0].guard)
             if self._late():
                 return
-            self._is_refused(space, flip.kept)
-            if self._is_refused(space, flip.violated):
-                apart = edges.apart(space, self.subject.guards, flip)
-                if apart is None or self._is_refused(space, apart):
-                    self.wishes.append(flip.guard)
+            if all(self._refuses_beyond(space, flip) for flip in ways):
+                self.wishes.append(ways[0].guard)
+
+    def _refuses_beyond(self, space: Space, flip: edges.Flip) -> bool:
+        """Whether the eager model refuses the far side of a guard."""
+        self._is_refused(space, flip.kept)
+        if not self._is_refused(space, flip.violated):
+            return False
+        apart = edges.apart(space, self.subject.guards, flip)
+        return apart is None or self._is_refused(space, apart)
 
     def _is_refused(self, space: Space, shapes: Mapping[int, tuple[int, ...]]) -> bool:
         """Whether the eager model refuses plain contents in these sizes."""
