@@ -399,6 +399,7 @@ class Context:
             found = contract.inferred(self.build(), self.example(), *others)
         else:
             found = contract.declared(self.build(), self.example(), self.dynamic_shapes or {})
+            found = contract.as_in_calls(found, self.example(), self.case.dynamic_shapes)
         names = {leaf.parameter for leaf in found.leaves}
         unknown = sorted(set(self.case.value_ranges) - names)
         if unknown:

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from exportlint.shapes.sums import with_relations
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -41,6 +43,8 @@ class Ask:
             example calls; empty for others.
         scale: The size is `scale` times that of the root, plus `offset`.
         offset: See `scale`.
+        parts: Of a dimension that is a sum of others, and `offset`, in every example call: the `variable` of each.
+        follows: What an inferred dimension is in terms of others, in the user's names.
     """
 
     name: str = ""
@@ -49,6 +53,8 @@ class Ask:
     root: str = ""
     scale: int = 1
     offset: int = 0
+    parts: tuple[str, ...] = ()
+    follows: str = ""
 
     @property
     def variable(self) -> str:
@@ -56,14 +62,19 @@ class Ask:
         return self.root or self.name
 
     @property
+    def varied(self) -> bool:
+        """Whether it is declared by name, or has other sizes in an example call."""
+        return bool(self.variable or self.parts)
+
+    @property
     def ranged(self) -> bool:
         """Whether the sizes are asked for by name or by a range, not by a hint or by example calls alone."""
-        return bool(self.name) or self.maximum is not None or self.minimum > HINT_MIN
+        return bool(self.name) or self.maximum is not None or (self.minimum > HINT_MIN and not self.follows)
 
     @property
     def words(self) -> str:
         """What is asked, such as ``batch from 1 to 64``."""
-        return f"{self.name} {between(self.minimum, self.maximum)}".strip()
+        return f"{self.name or self.follows} {between(self.minimum, self.maximum)}".strip()
 
 
 def between(minimum: int, maximum: int | None) -> str:
@@ -140,8 +151,26 @@ def declared(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Con
         dynamic_shapes: As for `torch.export.export`.
     """
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # ShapesCollection, AdditionalInputs
-        dynamic_shapes = dynamic_shapes.dynamic_shapes(model, *inputs)
+        written = dynamic_shapes.dynamic_shapes(model, *inputs)
+        return as_in_calls(declared(model, inputs, written), inputs, dynamic_shapes)
     return Contract(tuple(leaf for leaf in _leaves(model, inputs, dynamic_shapes) if leaf.asked or not leaf.number))
+
+
+def as_in_calls(contract: Contract, inputs: Inputs, dynamic_shapes: Any) -> Contract:
+    """The contract in which dimensions follow each other as in the calls of `AdditionalInputs`; else the same.
+
+    What such calls are written out to is a hint for each dimension, which says nothing of the others.
+    """
+    calls = [(args, kwargs or {}) for args, kwargs in getattr(dynamic_shapes, "_examples", ())]
+    if not calls or not all(same_structure(inputs, call) for call in calls):
+        return contract
+    varying = _varying_in(inputs, *calls)
+
+    def told(leaf: Leaf) -> Leaf:
+        asks = varying.get(leaf.index, {})
+        return dataclasses.replace(leaf, asked={d: asks.get(d, ask) for d, ask in leaf.asked.items()})
+
+    return Contract(with_relations(map(told, contract.leaves)))
 
 
 def same_structure(one: Inputs, other: Inputs) -> bool:
@@ -153,20 +182,40 @@ def same_structure(one: Inputs, other: Inputs) -> bool:
 
 
 def inferred(model: torch.nn.Module, inputs: Inputs, *others: Inputs) -> Contract:
-    """The contract of several example calls: what varies is dynamic; a call of another structure is left out."""
+    """The contract of several example calls: what varies is dynamic; a call of another structure is left out.
+
+    Dimensions of the same sizes in every call vary together, and so do those that follow others in every call.
+    """
+    asked = _varying_in(inputs, *(other for other in others if same_structure(inputs, other)))
+    leaves = (dataclasses.replace(leaf, asked=asked.get(leaf.index, {})) for leaf in _leaves(model, inputs, {}))
+    return Contract(with_relations(leaf for leaf in leaves if leaf.asked or not leaf.number))
+
+
+def _varying_in(*calls: Inputs) -> dict[int, dict[int, Ask]]:
+    """What is asked of the dimensions that vary between calls of one structure, by leaf and dimension."""
     from torch.utils import _pytree as pytree
 
-    flats = [pytree.tree_leaves(inputs)]
-    flats += [pytree.tree_leaves(other) for other in others if same_structure(inputs, other)]
     asked: dict[int, dict[int, Ask]] = {}
-    for index, values in enumerate(zip(*flats, strict=True)):
+    for index, values in enumerate(zip(*map(pytree.tree_leaves, calls), strict=True)):
         shapes = [_sizes(value) for value in values]
         if len({len(shape) for shape in shapes}) == 1:
             asked[index] = {
                 d: _varying(sizes) for d, sizes in enumerate(zip(*shapes, strict=True)) if len({*sizes}) > 1
             }
-    leaves = (dataclasses.replace(leaf, asked=asked.get(leaf.index, {})) for leaf in _leaves(model, inputs, {}))
-    return Contract(tuple(leaf for leaf in leaves if leaf.asked or not leaf.number))
+    return asked
+
+
+def keeps_relations(contract: Contract, sizes: Mapping[str, int]) -> bool:
+    """Whether dimensions that were inferred follow each other as in every example call.
+
+    Args:
+        contract: What is asked.
+        sizes: Each size, by torch's words for it.
+    """
+    made = [(sizes[leaf.size(d)] - ask.offset, ask) for leaf, d, ask in contract.asked if ask.varied and not ask.name]
+    known = {ask.root: size / ask.scale for size, ask in made if ask.root}
+    plain = all(known[ask.root] == size / ask.scale for size, ask in made if ask.root)
+    return plain and all(size == sum(known[part] for part in ask.parts) for size, ask in made if ask.parts)
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
@@ -346,6 +395,9 @@ def wanted(contract: Contract) -> Granted:
     for leaf in contract.leaves:
         found: list[Any] = list(leaf.shape)
         for d, ask in leaf.asked.items():
+            if ask.parts:
+                found[d] = sum(sympy.Symbol(part, integer=True) for part in ask.parts) + ask.offset
+                continue
             symbol = sympy.Symbol(ask.variable or leaf.name(d), integer=True)
             found[d] = ask.scale * symbol + ask.offset
             high = None if ask.maximum is None else (ask.maximum - ask.offset) // ask.scale

@@ -47,14 +47,20 @@ class Outside:
 
 
 class Asked:
-    """The sizes that the contract alone allows: dimensions that vary together have one value."""
+    """The sizes that the contract alone allows: dimensions that vary together have one value.
+
+    What is the sum of others is no variable: `by_source` has the first of its parts for it.
+    """
 
     def __init__(self, contract: Contract) -> None:
         self.leaves = contract.leaves
         self.uses: dict[str, list[tuple[Leaf, int, Ask]]] = {}
+        self.sums = [(leaf, d, ask) for leaf, d, ask in contract.asked if ask.parts]
         for leaf, d, ask in contract.asked:
-            self.uses.setdefault(ask.variable or leaf.size(d), []).append((leaf, d, ask))
-        self.by_source = {leaf.size(d): key for key, uses in self.uses.items() for leaf, d, _ in uses}
+            if not ask.parts:
+                self.uses.setdefault(ask.variable or leaf.size(d), []).append((leaf, d, ask))
+        self.by_source = {leaf.size(d): ask.parts[0] for leaf, d, ask in self.sums}
+        self.by_source |= {leaf.size(d): key for key, uses in self.uses.items() for leaf, d, _ in uses}
 
     def example(self, key: str) -> int:
         """The value of a variable in the example."""
@@ -74,11 +80,30 @@ class Asked:
 
     def shapes(self, values: Mapping[str, int]) -> Shapes:
         """The shapes of all tensors where these variables have these values, and all others those of the example."""
-        made = {leaf.index: list(leaf.shape) for leaf in self.leaves}
+        return self.changed({leaf.index: leaf.shape for leaf in self.leaves}, values)
+
+    def changed(self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[str, int]) -> Shapes:
+        """The same of other shapes than those of the example, of all tensors or of some."""
+        made = {index: list(shape) for index, shape in shapes.items()}
         for key, value in values.items():
             for leaf, d, ask in self.uses[key]:
-                made[leaf.index][d] = ask.scale * value + ask.offset
+                if leaf.index in made:
+                    made[leaf.index][d] = ask.scale * value + ask.offset
+        now = self.values(made)
+        for leaf, d, ask in self.sums:
+            if leaf.index in made and now.keys() >= {*ask.parts}:
+                made[leaf.index][d] = sum(now[part] for part in ask.parts) + ask.offset
         return {index: tuple(shape) for index, shape in made.items()}
+
+    def values(self, shapes: Mapping[int, Sequence[int]]) -> dict[str, int]:
+        """The value of each variable in these shapes, by index of the leaf; of those that a given shape has."""
+        found = {}
+        for key, uses in self.uses.items():
+            made = [(shapes[leaf.index][d], ask) for leaf, d, ask in uses if leaf.index in shapes]
+            if made:
+                size, ask = made[0]
+                found[key] = (size - ask.offset) // ask.scale
+        return found
 
     def sizes(self, values: Mapping[str, int]) -> dict[str, int]:
         """The same by torch's words for the sizes."""
@@ -306,10 +331,12 @@ def outside(space: Space) -> Iterator[Outside]:
         if low > 2:
             yield Outside(f"{words} below {ask.minimum}", asked.shapes({key: low - 1}))
         if ask.scale > 1:
-            yield Outside(f"{words} other than {ask.name}", _changed(example, leaf, d, 1))
+            yield Outside(f"{words} other than {ask.name or ask.follows}", _changed(example, leaf, d, 1))
         elif len(uses) > 1:
             other, k, _ = uses[-1]
             yield Outside(f"{other.name(k)} other than {words}", _changed(example, other, k, 1))
+    for leaf, d, ask in asked.sums:
+        yield Outside(f"{leaf.name(d)} other than {ask.follows}", _changed(example, leaf, d, 1))
     for leaf in space.contract.leaves:
         static = [d for d in range(len(leaf.shape)) if d not in leaf.asked and leaf.shape[d] > 1]
         for d in static[-1:]:
@@ -344,7 +371,8 @@ def others(contract: Contract, leaf: Leaf, d: int, together: Iterable[tuple[Leaf
 
 
 def _key(leaf: Leaf, d: int) -> str:
-    return leaf.asked[d].variable or leaf.size(d)
+    ask = leaf.asked[d]
+    return ask.parts[0] if ask.parts else ask.variable or leaf.size(d)
 
 
 def grown(contract: Contract) -> tuple[Shapes, list[str]]:

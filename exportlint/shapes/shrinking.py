@@ -122,13 +122,7 @@ class Shrinker:
 
 def _values(asked: Asked, recipes: Recipes) -> dict[str, int]:
     """The value of each variable in a call."""
-    found = {}
-    for key, uses in asked.uses.items():
-        made = [(recipes[leaf.index], d, ask) for leaf, d, ask in uses if leaf.index in recipes]
-        if made:
-            recipe, d, ask = made[0]
-            found[key] = (recipe.shape[d] - ask.offset) // ask.scale
-    return found
+    return asked.values({index: made.shape for index, made in recipes.items()})
 
 
 def _groups(values: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
@@ -142,9 +136,4 @@ def _groups(values: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
 
 def _reshaped(asked: Asked, recipes: Recipes, values: Mapping[str, int]) -> dict[int, tuple[int, ...]]:
     """The shapes of a call in which some variables have other values."""
-    shapes = {index: list(made.shape) for index, made in recipes.items()}
-    for key, value in values.items():
-        for leaf, d, ask in asked.uses[key]:
-            if leaf.index in shapes:
-                shapes[leaf.index][d] = ask.scale * value + ask.offset
-    return {index: tuple(shape) for index, shape in shapes.items()}
+    return asked.changed({index: made.shape for index, made in recipes.items()}, values)

@@ -204,9 +204,11 @@ class Space:
         That is the declared maximum, lowered to what is affordable, or where none is declared to what is cheap.
         """
         variables: dict[Any, tuple[int, int, int]] = {}
-        for leaf, d, _ in self.contract.asked:
+        for leaf, d, ask in sorted(self.contract.asked, key=lambda asked: bool(asked[2].parts)):
             size = _substituted(self.grants.of(leaf, d), self._ties)
             for symbol in getattr(size, "free_symbols", ()):
+                if ask.parts and symbol in variables:  # a sum of others goes as far as they do
+                    continue
                 bounds = self._range(leaf, d, size, symbol)
                 low, high, edge = variables.get(symbol, bounds)
                 low, high, edge = max(low, bounds[0]), min(high, bounds[1]), min(edge, bounds[2])
@@ -423,12 +425,22 @@ def _ties(contract: Contract, grants: Granted) -> dict[Any, Any]:
     leaders: dict[str, Any] = {}
     for variable, granted in sorted(sizes, key=lambda item: bool(getattr(item[1], "is_Symbol", False))):
         size = _substituted(granted, ties)
-        if not getattr(size, "free_symbols", None):
-            continue
-        leader = _substituted(leaders.setdefault(variable, size), ties)
-        if size.is_Symbol and size not in leader.free_symbols:
-            ties = {symbol: _substituted(tied, {size: leader}) for symbol, tied in ties.items()} | {size: leader}
+        if getattr(size, "free_symbols", None):
+            ties = _tied(ties, size, leaders.setdefault(variable, size))
+    values = {**dict(sizes), **leaders}  # those that are constants to the program, too
+    for leaf, d, ask in contract.asked:
+        if ask.follows:
+            whole = sum(values[part] for part in ask.parts) if ask.parts else ask.scale * values[ask.root]
+            ties = _tied(ties, _substituted(grants.of(leaf, d), ties), whole + ask.offset)
     return ties
+
+
+def _tied(ties: dict[Any, Any], size: Any, value: Any) -> dict[Any, Any]:
+    """The ties with a size that is a symbol tied to a value that does not follow from it."""
+    value = _substituted(value, ties)
+    if not getattr(size, "is_Symbol", False) or size in getattr(value, "free_symbols", ()):
+        return ties
+    return {symbol: _substituted(tied, {size: value}) for symbol, tied in ties.items()} | {size: value}
 
 
 def _substituted(size: Any, values: Mapping[Any, Any]) -> Any:

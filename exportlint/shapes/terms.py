@@ -77,6 +77,8 @@ class _Terms:
         self._granted, self._shared = grants, shared
         self._guards = [guard for guard in guards if not guard.deferred]
         self._names = _names(contract, grants, guards)
+        plain = [(leaf, d, ask) for leaf, d, ask in contract.asked if ask.root and (ask.scale, ask.offset) == (1, 0)]
+        self._roots = {ask.root: grants.of(leaf, d) for leaf, d, ask in plain}
 
     def term(self, leaf: Leaf, d: int, ask: Ask) -> Term:
         """The term of one dimension."""
@@ -85,7 +87,16 @@ class _Terms:
         def of(*kinds: str) -> tuple[Guard, ...]:
             return tuple(sorted((g for g, kind in about if kind in kinds), key=conditions.obscurity))
 
+        if ask.follows and self._follows(leaf, d, ask):
+            return Term(leaf, d, ask, "as asked", "as asked")
         return Term(leaf, d, ask, *self._grant(leaf.name(d), self._granted.of(leaf, d), ask, of))
+
+    def _follows(self, leaf: Leaf, d: int, ask: Ask) -> bool:
+        """Whether the program has a size follow others as it should."""
+        import sympy  # type: ignore[import-untyped]
+
+        parts = [self._roots[part] for part in ask.parts or (ask.root,)]
+        return bool(sympy.expand(self._granted.of(leaf, d) - ask.scale * sum(parts) - ask.offset) == 0)
 
     def _grant(
         self, name: str, size: Any, ask: Ask, of: Callable[..., tuple[Guard, ...]]

@@ -127,7 +127,7 @@ def test_a_number_that_must_be_a_size():
     related = {"x": {0: Dim.AUTO}, "n": Dim.AUTO}
     found = check(numbered, (X, 4), related)
     assert (found.outcome, told(found)) == ("passed", [])
-    assert any(note.startswith("n: asked from 2, granted a size that another dimension must") for note in found.notes)
+    assert any(note.startswith("n: asked from 2, granted the same as x.shape[0]") for note in found.notes)
     found = check(numbered, (X, 4), None, inputs2=(torch.randn(7, 6), 7))
     assert (found.outcome, told(found)) == ("passed", [])
 

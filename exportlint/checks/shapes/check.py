@@ -201,7 +201,7 @@ def _varies(subject: Subject, term: Term) -> bool:
     """Whether the eager model takes another size in this dimension, which `Dim.AUTO` may stand at for convenience."""
     from exportlint.shapes.strategies import Space
 
-    if term.ask.variable:  # declared by name, or of other sizes in an example call
+    if term.ask.varied:
         return True
     space = Space(subject.example, subject.contract, subject.granted, {})
     for shapes in (*edges.others(subject.contract, term.leaf, term.d), *_grown_together(subject, term)):

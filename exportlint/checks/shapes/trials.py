@@ -21,7 +21,7 @@ from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import unexplained, values_part
 from exportlint.parity.compare import compare
 from exportlint.shapes import advice, conditions, narrowing
-from exportlint.shapes.contract import same_structure
+from exportlint.shapes.contract import keeps_relations, same_structure
 from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.strategies import sizes_of
@@ -366,7 +366,7 @@ class Subject:
         apart = self._apart(trial) if guard is None else []
         if apart and (any(size < ask.minimum for size, ask in apart) or _REFUSAL.search(str(error))):
             return None  # nobody asked for these sizes, or the program says that it is not for them
-        if guard is None and not self._vary_together(trial):
+        if guard is None and not keeps_relations(self.contract, trial.sizes):
             return None  # nobody said that these sizes may differ, and the call is refused, not answered wrongly
         if guard is not None:
             place: Place | None = guard.place
@@ -441,12 +441,6 @@ class Subject:
     def variables(self, sources: Iterable[str]) -> frozenset[str]:
         """Sizes by torch's words, or by a name where several vary together."""
         return frozenset(self._variables.get(source, source) for source in sources)
-
-    def _vary_together(self, trial: Trial) -> bool:
-        """Whether dimensions that were inferred, and had the same sizes in every example call, have the same ones."""
-        sizes: dict[str, int] = {}
-        inferred = [(leaf.size(d), ask.root) for leaf, d, ask in self.contract.asked if ask.root and not ask.name]
-        return all(sizes.setdefault(root, trial.sizes[source]) == trial.sizes[source] for source, root in inferred)
 
     def _difference(self, difference: Difference, trial: Trial) -> FaultError:
         """The program answers, and wrongly."""

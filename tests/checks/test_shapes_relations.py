@@ -1,0 +1,70 @@
+"""The check ``shapes`` where sizes follow each other in every example call."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from commands import marked
+from torch import nn
+from torch.export import AdditionalInputs
+
+from exportlint import ModelCase
+from exportlint.checks.context import Context, Settings
+from exportlint.checks.shapes import check as shapes
+
+HERE = Path(__file__)
+
+
+class Decoder(nn.Module):
+    """Pads a mask that is too short, which no example call has."""
+
+    def forward(self, x, past, mask):
+        total = past.shape[1] + x.shape[1]
+        if mask.shape[1] < total:
+            mask = nn.functional.pad(mask, (0, total - mask.shape[1]), value=1.0)
+        keys = torch.cat([past, x], 1) * mask[:, :total, None]
+        return (x @ keys.transpose(1, 2)).softmax(-1) @ keys
+
+
+class Limited(Decoder):
+    def forward(self, x, past, mask):
+        if past.shape[1] > 11:  # at: limited
+            return super().forward(x, past[:, -11:], mask[:, -11 - x.shape[1] :])
+        return super().forward(x, past, mask)
+
+
+def decoding(batch, new, past):
+    return torch.randn(batch, new, 4), torch.randn(batch, past, 4), torch.ones(batch, past + new)
+
+
+def check(model, **case):
+    context = Context(ModelCase(model, decoding(2, 3, 5), **case), Settings((), 12), lambda _: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return shapes.run(context)
+
+
+@pytest.mark.parametrize("calls", [[decoding(3, 4, 7)], [decoding(3, 4, 7), decoding(5, 6, 2)]])
+def test_a_sum_that_holds_in_every_example_call_is_part_of_what_is_asked(calls):
+    found = check(Decoder, more_inputs=calls)
+    assert (found.outcome, found.findings) == ("passed", ())
+    mask = next(made for made in found.contract if made.name == "mask.shape[1]")
+    assert (mask.asked, mask.granted, mask.narrower) == ("x.shape[1] + past.shape[1] from 4", "as asked", False)
+    assert not any("refused" in note or "granted" in note for note in found.notes)
+
+
+def test_what_narrows_the_parts_of_a_sum_is_found():
+    found = check(Limited, more_inputs=[decoding(3, 4, 7), decoding(5, 6, 2)])
+    assert (found.outcome, {f.line for f in found.findings}) == ("failed", {marked(HERE, "limited")})
+
+
+def test_calls_of_additional_inputs_are_kept_as_further_calls_are():
+    added = AdditionalInputs()
+    for call in (decoding(3, 4, 7), decoding(5, 6, 2)):
+        added.add(call)
+    found = check(Decoder, dynamic_shapes=added)
+    assert (found.outcome, found.findings) == ("passed", ())
+    assert not any("refused" in note for note in found.notes)
