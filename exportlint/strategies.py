@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from exportlint.checks.case import Inputs, ModelCase
+    from exportlint.checks.context import Context
     from exportlint.shapes.contents import Domain
     from exportlint.shapes.contract import Contract
     from exportlint.shapes.strategies import Space
@@ -138,7 +139,8 @@ def inputs(case: ModelCase) -> SearchStrategy[Inputs]:
     declared maximum. Contents are drawn
     by kind and seed: floats, negative ones as well where the case gives no range, integers over the range that the case
     gives or that the model's embeddings have, masks of each pattern, each in several memory layouts. What else is no
-    tensor stays as in the example. The model is built and called once.
+    tensor stays as in the example. The model is built and called: once, and where sizes are hints, such as `Dim.AUTO`,
+    some times more with others, since of hints that are equal in the example it may take equal ones only.
 
     Args:
         case: Its `dynamic_shapes`, or a second example of other sizes, say what may vary; without either only contents
@@ -188,7 +190,26 @@ def _of_case(case: ModelCase) -> tuple[Inputs, Contract, dict[int, Domain]]:
         _fitting(context.build(), context.example(), case.dynamic_shapes)
     asked, _ = context.contract()
     domains = contents.domains(context.build(), asked, (context.example(),), case.value_ranges)
-    return context.example(), asked, domains
+    return context.example(), _tied(context, asked, domains), domains
+
+
+def _tied(context: Context, asked: Contract, domains: dict[int, Domain]) -> Contract:
+    """The contract in which hints vary together where the model takes nothing else."""
+    from exportlint.checks.context import call, fresh
+    from exportlint.shapes import hints, strategies
+    from exportlint.shapes.contract import wanted
+
+    space, model = strategies.Space(context.example(), asked, wanted(asked), domains), context.build()
+
+    def takes(shapes: Mapping[int, tuple[int, ...]]) -> bool:
+        drawn = space.call(shapes, lambda kinds, layouts: strategies.plain(0, kinds, layouts))
+        try:
+            call(model, fresh(drawn.inputs))
+        except Exception:
+            return False
+        return True
+
+    return hints.tied(asked, takes)
 
 
 def _require_plain(example: Inputs, name: str) -> None:

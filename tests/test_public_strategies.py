@@ -307,3 +307,47 @@ def test_cases_of_which_no_inputs_can_be_drawn(case, kind, words):
 def test_shapes_are_drawn_from_contracts_only():
     with pytest.raises(TypeError, match=r"shapes are drawn from what strategies\.contract returns, not from a Doubles"):
         strategies.shapes(Doubles())
+
+
+class Joined(nn.Module):
+    def forward(self, x, y, z):
+        return (x * y).sum() + z.sum() + x.new_ones(x.shape[0], x.shape[1]).sum()
+
+
+@pytest.mark.parametrize("hint", [Dim.AUTO, Dim.DYNAMIC, Dim.AUTO(min=2, max=9)])
+@pytest.mark.parametrize("first", [None, Dim("rows", min=3, max=8)])
+def test_hints_vary_together_where_the_model_takes_nothing_else(hint, first):
+    shapes = {"x": {0: first or hint, 1: hint}, "y": {0: hint, 1: hint}, "z": {0: hint}}
+    case = ModelCase(Joined, (torch.randn(4, 4), torch.randn(4, 4), torch.randn(4)), dynamic_shapes=shapes)
+    seen = []
+
+    @settings(QUICK, max_examples=60)
+    @given(strategies.inputs(case))
+    def check(inputs):
+        (x, y, z), _ = inputs
+        assert x.shape == y.shape
+        assert first is None or 3 <= x.shape[0] <= 8
+        seen.append((*x.shape, *z.shape))
+
+    check()
+    assert any(rows != columns for rows, columns, _ in seen)
+    assert any(rows != other != columns for rows, columns, other in seen)  # free, as the model takes it
+
+
+def test_several_hints_of_a_batch_vary_together():
+    class Batch(nn.Module):
+        def forward(self, a, b, c):
+            return a + b + c
+
+    args = tuple(torch.randn(3, 3) for _ in range(3))
+    hints = {name: {0: Dim.AUTO, 1: Dim.AUTO} for name in "abc"}
+    shapes = set()
+
+    @QUICK
+    @given(strategies.inputs(ModelCase(Batch, args, dynamic_shapes=hints)))
+    def check(inputs):
+        assert len({made.shape for made in inputs[0]}) == 1
+        shapes.add(inputs[0][0].shape)
+
+    check()
+    assert any(rows != columns for rows, columns in shapes)
