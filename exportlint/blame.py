@@ -80,6 +80,11 @@ SYMPTOMS = (
         r"__array__",
     ),
     _symptom(
+        "EXP003",
+        "a parameter takes its sizes from the first call, and there was none: call the model once before the export",
+        r"uninitialized parameter",
+    ),
+    _symptom(
         "EXP201",
         "a device is written down that this machine does not have",
         r"not (compiled|linked) with (support for )?\w*(CUDA|cuda|XPU|xpu|HIP|hip|MPS|mps)",

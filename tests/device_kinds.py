@@ -283,6 +283,14 @@ PORTABLE = {
         "n = n.float() if x.device.type == 'cpu' else n.int()\n"
         "return x + torch.histc(n, bins=4, min=0, max=3)"
     ),
+    "moved by its own _apply": model("return x + self.t", "self.t = torch.ones(4)")
+    + "\n    def _apply(self, fn, recurse=True):\n        super()._apply(fn, recurse)\n"
+    "        self.t = fn(self.t)\n        return self\n",
+    "name of the device asked": model(
+        "if str(x.device) != 'cpu' and x.device.type not in ('cuda', 'mps', 'second'):\n"
+        "    raise ValueError(x.device)\nreturn x * 2"
+    ),
+    "pending conjugate": model("return torch.fft.fft(x).conj().imag"),
     "noise": model("return x + torch.randn_like(x) + torch.rand(4, device=x.device)"),
 }
 

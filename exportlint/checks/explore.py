@@ -116,8 +116,10 @@ def _record_calls(ctx: Context) -> dict[str, tuple[tuple[Any, ...], dict[str, An
 
 
 def _largest_first(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    from torch.nn.parameter import is_lazy
+
     modules = [(name, module) for name, module in model.named_modules() if name]
-    size = {name: sum(p.numel() for p in module.parameters()) for name, module in modules}
+    size = {name: sum(p.numel() for p in module.parameters() if not is_lazy(p)) for name, module in modules}
     return iter(sorted(modules, key=lambda item: (-size[item[0]], item[0].count("."))))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from exportlint.places import Place
 
@@ -27,10 +27,10 @@ def noted() -> Iterator[None]:
     """Within it, lines of the user's own modules that ask are noted in `asked`; libraries' are not."""
     from exportlint.devices import questions
 
-    def note(_: object, place: Place, truth: Any) -> Any:
+    def note(_: object, place: Place, ask: Callable[[], Any]) -> Any:
         if _is_own(place.file):
             asked[place] = None
-        return truth
+        return ask()
 
     with questions.watched(note):
         yield

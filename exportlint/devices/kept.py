@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import inspect
 import types
@@ -35,11 +36,13 @@ class Kept:
         where: What keeps it, such as ``the attribute `mask` of Attention``.
         place: The line that keeps it, where the source could be read.
         attribute: Whether it is an attribute of a module.
+        parameters: Whether it is, or holds, parameters that no module registers.
     """
 
     where: str
     place: Place | None
     attribute: bool = False
+    parameters: bool = False
 
 
 @dataclass(slots=True)
@@ -55,7 +58,8 @@ class KeptTensors:
         for tensor in tensors_in(value, registered):
             if id(tensor) in registered:
                 continue
-            kept = kept or made()
+            if kept is None:
+                kept = dataclasses.replace(made(), parameters=isinstance(tensor, torch.nn.Parameter))
             self._found.setdefault(id(tensor), (tensor, kept))
             storage = _storage(tensor)
             if storage:

@@ -70,11 +70,17 @@ def _histc(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return torch.histc(tensor.float(), *args, **kwargs).to(tensor.dtype)
 
 
+def _view_as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """``aten::view_as_real``, which the CPU's tensors are asked for only without pending signs."""
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
+
+
 SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_gru_cell": _gru_cell,
     "_scaled_dot_product_fused_attention_overrideable": _attention,
     "histc": _histc,
+    "view_as_real": _view_as_real,
 }
 
 # The cells of recurrent nets have no kernel without data (torch then makes up real tensors); these compute one.

@@ -347,22 +347,35 @@ def _posing_autocast(device_type: str | None) -> Iterator[None]:
         torch.autocast.__init__ = init  # type: ignore[method-assign]
 
 
-def branches(fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str] = TYPES) -> list[Branch]:
-    """The lines at which a device of one of these types would change what is computed.
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A run that posed as being on a type of device, and raised before anything differed."""
+
+    device_type: str
+    error: Exception
+
+
+def branches(
+    fresh: Callable[[], Callable[[], Any]], device_types: Sequence[str] = TYPES
+) -> tuple[list[Branch], list[Stopped]]:
+    """The lines at which a device of one of these types would change what is computed; and where that is not known.
 
     Args:
         fresh: Makes a model and returns what runs it, under `torch.no_grad`.
         device_types: Any of `TYPES`; a rarer type is added where the model asks for it by name.
     """
     plain, call = _fresh_run(fresh)
+    found: list[Branch] = []
+    stopped: list[Stopped] = []
     if plain.error is not None:
-        return []
-    found = []
+        return found, stopped
     for device_type in (*device_types, *(plain.named - set(device_types))):
         full = _fresh_run(fresh, device_type)[0] if plain.at_making else watch(call, device_type)
         if _difference(plain, full) is not None:
             found += _branches_of(fresh, device_type, list(full.reads)[:_MOST_LINES])
-    return found
+        elif full.error is not None:
+            stopped.append(Stopped(device_type, full.error))
+    return found, stopped
 
 
 def _branches_of(fresh: Callable[[], Callable[[], Any]], device_type: str, lines: list[Place]) -> list[Branch]:

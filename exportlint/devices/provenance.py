@@ -60,8 +60,9 @@ _FACTORIES = (
 _BIRTHS = {"lift_fresh": "a tensor constructor", "empty": "a tensor constructor", "lift": "a tensor constructor"}
 _MOVES = frozenset({"to", "cpu", "cuda", "xpu", "mps", "type"})
 _HOME = frozenset({"cpu", "meta"})
-_MISMATCH = re.compile(
-    r"two different devices|at least two devices|(on|at) the same device|on the expected device|device between",
+MISMATCH = re.compile(
+    r"two different devices|at least two devices|(on|at|have) the same device|on the expected device|device between"
+    r"|to have \S+ device",
     re.IGNORECASE,
 )
 _DEPTH_OF_CHAIN = 16
@@ -97,11 +98,13 @@ class Provenance(TorchFunctionMode):
 
     Args:
         home: Device type of the model and its inputs: ``cpu``, or the second device's name. On the CPU `Tensor.device`
-            answers with an index while the run is watched.
+            answers with an index while the run is watched, if `marked`.
         kept: Tensors outside the state dict, by `find_kept`.
         births: Whether to see tensors that are made outside torch's functions, and what happens inside ``cond`` and
             ``while_loop``; not possible while tracing.
         earlier: What watched an earlier run in this process, on the CPU: it knows the tensors that caches still hold.
+        marked: Whether devices of the CPU are told apart by an index. A model that asks for the name of its device
+            takes another path then; without the index, what is on the CPU counts as followed.
 
     Attributes:
         calls: The labelled calls, in order, each once.
@@ -115,7 +118,13 @@ class Provenance(TorchFunctionMode):
     """
 
     def __init__(
-        self, home: str, kept: KeptTensors | None = None, *, births: bool = True, earlier: Provenance | None = None
+        self,
+        home: str,
+        kept: KeptTensors | None = None,
+        *,
+        births: bool = True,
+        earlier: Provenance | None = None,
+        marked: bool = True,
     ) -> None:
         super().__init__()
         self.calls: dict[Made, None] = {}
@@ -132,6 +141,7 @@ class Provenance(TorchFunctionMode):
         self._memory: dict[int, tuple[Any, Origin]] = {}
         self._births = births
         self._earlier = earlier
+        self._marked = marked and home == "cpu"
         self._in_call = False
         self._exits = contextlib.ExitStack()
 
@@ -168,7 +178,7 @@ class Provenance(TorchFunctionMode):
         try:
             result = func(*args, **kwargs)
         except RuntimeError as error:
-            if self.blamed is None and _MISMATCH.search(str(error)):
+            if self.blamed is None and MISMATCH.search(str(error)):
                 self.blamed = self._origin_of_arguments(args, kwargs) or made
             raise
         finally:
@@ -216,13 +226,13 @@ class Provenance(TorchFunctionMode):
             place = places.caller(sys._getframe(2))
             if place is not None:
                 self.reads[place] = None
-            if isinstance(value, torch.device) and value.type == self._home == "cpu":
+            if self._marked and isinstance(value, torch.device) and value.type == "cpu":
                 return FOLLOWED_CPU
         return value
 
-    def _saw_question(self, _: Any, place: Place, truth: Any) -> Any:
+    def _saw_question(self, _: Any, place: Place, ask: Callable[[], Any]) -> Any:
         self.reads[place] = None
-        return truth
+        return ask()
 
     def _label(self, name: str, args: Any, kwargs: Any) -> Made | None:
         if name in _FACTORIES:
@@ -247,7 +257,7 @@ class Provenance(TorchFunctionMode):
         return made
 
     def _follows(self, device: torch.device) -> bool:
-        return device == FOLLOWED_CPU if self._home == "cpu" else device.type == self._home
+        return device == FOLLOWED_CPU if self._marked else device.type == self._home
 
     def _note_write(self, name: str, args: Any, kwargs: Any) -> None:
         """A write into a tensor outside the state dict; views of it count."""

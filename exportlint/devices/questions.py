@@ -10,6 +10,7 @@ import contextlib
 import functools
 import operator
 import sys
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,16 @@ _MODULES = {
     "xpu": ("xpu",),
     ANY: ("accelerator",),
 }
-_NAMES = frozenset({"is_available", "device_count", "is_built", "is_bf16_supported", "current_accelerator"})
+# What is asked about one card, and the answer of an H100; it is an error where there is none.
+_CARD: dict[str, Any] = {
+    "current_device": 0,
+    "get_device_capability": (9, 0),
+    "get_device_name": "NVIDIA H100 80GB HBM3",
+    "get_device_properties": types.SimpleNamespace(
+        name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
+    ),
+}
+_NAMES = frozenset({"is_available", "device_count", "is_built", "is_bf16_supported", "current_accelerator", *_CARD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,16 @@ class Question:
     name: str
 
     def on_a_machine_with(self, device_type: str | None) -> Any:
-        """The answer on a machine with one device of this type; `None` for a machine without any."""
+        """The answer on a machine with one device of this type; `None` for a machine without any.
+
+        Raises:
+            RuntimeError: When it is about a card that is not there.
+        """
         there = device_type is not None and self.device_type in (device_type, ANY)
+        if self.name in _CARD:
+            if not there:
+                raise RuntimeError(f"there is no device of the type {self.device_type}")
+            return _CARD[self.name]
         if self.name == "device_count":
             return int(there)
         if self.name == "current_accelerator":
@@ -55,8 +73,8 @@ class Question:
 
 
 @contextlib.contextmanager
-def watched(answer: Callable[[Question, Place, Any], Any]) -> Iterator[None]:
-    """Within it, `answer` is given each question of the user's code, its line and the truth; it says what is answered.
+def watched(answer: Callable[[Question, Place, Callable[[], Any]], Any]) -> Iterator[None]:
+    """Within it, `answer` says what the user's code is told: given each question, its line, and what asks torch.
 
     What torch asks itself is answered with the truth.
     """
@@ -87,15 +105,16 @@ def _functions() -> Iterator[tuple[Question, Any]]:
                 yield from ((Question(device_type, name), names[name]) for name in _NAMES & names.keys())
 
 
-def _asked(function: Any, question: Question, answer: Callable[[Question, Place, Any], Any]) -> Any:
+def _asked(function: Any, question: Question, answer: Callable[[Question, Place, Callable[[], Any]], Any]) -> Any:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         code, frame = sys._getframe(0).f_code, sys._getframe(1)
-        if frame.f_code is code and frame.f_back is not None:  # asked by one that watches within
-            frame = frame.f_back
-        truth = function(*args, **kwargs)
+        while (outer := frame.f_back) is not None and outer.f_code is code and outer.f_back is not None:
+            frame = outer.f_back  # asked by the answer of one that watches within
         place = places.of_frames([(frame.f_code.co_filename, frame.f_lineno)])
-        return truth if place is None else answer(question, place, truth)
+        if place is None:
+            return function(*args, **kwargs)
+        return answer(question, place, functools.partial(function, *args, **kwargs))
 
     return asked
 

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from exportlint import places
 from exportlint.devices import hooks, kernels
 from exportlint.devices.memory import Memory
+from exportlint.devices.moving import moving_modules
 from exportlint.torch_hooks import generators
 
 if TYPE_CHECKING:
@@ -250,6 +251,8 @@ def policy(
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute an operator in which the second device takes part, as a tensor or as the wanted device."""
     base = _base(func)
+    if base.startswith("_nested_"):
+        raise UnsupportedOperatorError("the second device holds no nested tensors")
     if base == "copy_" and not isinstance(args[0], SecondTensor) and args[0].device.type == hooks.NAME:
         return args[0]  # a fake tensor of the second device, met below the Python key: there is nothing to copy
     leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -407,8 +410,9 @@ def to_cpu(tree: Any) -> Any:
 
 
 def move_module(module: M) -> M:
-    """Move what ``module.to(device)`` would: its registered parameters and buffers, in place. Tied ones stay tied.
+    """Move what ``module.to(device)`` would, in place. Tied parameters and buffers stay tied.
 
+    That is the registered parameters and buffers, and whatever else a module's own ``to`` or ``_apply`` moves.
     Parameters no longer require a gradient afterwards.
 
     Returns:
@@ -417,15 +421,16 @@ def move_module(module: M) -> M:
     Raises:
         SecondDeviceUnavailableError: See `second_device`.
         TypeError: When it is no module.
+        Exception: What the module's own ``to`` or ``_apply`` raises.
     """
     if not isinstance(module, torch.nn.Module):
         kind = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
         raise TypeError(f"a module is moved, not {kind}")
-    second_device()
+    device = second_device()
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # holds the original too, so that no id is used twice
 
-    def move(tensor: torch.Tensor | None) -> torch.Tensor | None:
-        if tensor is None or isinstance(tensor, SecondTensor):
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, SecondTensor):
             return tensor
         if id(tensor) not in moved:
             new = _wrap(tensor)
@@ -434,9 +439,6 @@ def move_module(module: M) -> M:
             moved[id(tensor)] = new, tensor
         return moved[id(tensor)][0]
 
-    for part in module.modules():
-        for kept in (part._parameters, part._buffers):
-            for name, value in list(kept.items()):
-                if value is not None:  # a scripted module takes items one by one, and only if they were there
-                    kept[name] = move(value)  # type: ignore[assignment]
+    with moving_modules(move):
+        module.to(device)
     return module

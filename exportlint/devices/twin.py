@@ -8,6 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exportlint.devices import hooks
+from exportlint.devices.moving import moving_modules
 from exportlint.devices.program import CHECKS, base_name, graph_modules, place_of
 from exportlint.devices.second import second_device, to_second
 
@@ -46,20 +47,32 @@ def export_on_second(
     """
     device = second_device()
     numbers = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    (fake_args, fake_kwargs), _ = fake_module(model, (args, kwargs or {}), device)
+    own: list[tuple[torch.Tensor, torch.Tensor]] = []
+    (fake_args, fake_kwargs), _ = fake_module(model, (args, kwargs or {}), device, own)
     with torch.no_grad():
         program = torch.export.export(model, fake_args, fake_kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+    moved = {id(fake): tensor for tensor, fake in own}
+    numbers |= {name: moved[id(value)] for name, value in program.constants.items() if id(value) in moved}
     _give_numbers(program, numbers)
     program._example_inputs = to_second((args, kwargs or {}))
     return program
 
 
 def fake_module(
-    model: torch.nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]], device: torch.device
+    model: torch.nn.Module,
+    inputs: tuple[tuple[Any, ...], dict[str, Any]],
+    device: torch.device,
+    own: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
 ) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], Any]:
     """Put fake tensors of a device in place of the model's parameters and buffers.
 
     None of them requires a gradient: fake tensors of a device that this build lacks would end the process.
+
+    Args:
+        model: The model.
+        inputs: The arguments of a call.
+        device: The device.
+        own: Is given what else the model moves itself, each tensor with its fake one.
 
     Returns:
         The arguments as fake tensors, and the fake mode of all of them.
@@ -69,9 +82,18 @@ def fake_module(
     tensors |= {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     fakes, mode = hooks.fake_copies(tensors, device)
     parameters = {id(p): torch.nn.Parameter(fakes[id(p)], requires_grad=False) for p in model.parameters()}
-    for module in model.modules():
-        module._parameters.update({n: p if p is None else parameters[id(p)] for n, p in module._parameters.items()})
-        module._buffers.update({n: b if b is None else fakes[id(b)] for n, b in module._buffers.items()})
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        known = parameters.get(id(tensor), fakes.get(id(tensor)))
+        if known is not None:
+            return known
+        fake = tensor.to(device)
+        if own is not None:
+            own.append((tensor, fake))
+        return fake
+
+    with mode, moving_modules(move):
+        model.to(device)
     return pytree.tree_unflatten([fakes.get(id(leaf), leaf) for leaf in leaves], spec), mode
 
 

@@ -270,6 +270,14 @@ def at_home(value: Value, old: Value, name: str) -> Value:
     return value
 
 
+def moved_by_its_class(it: Interpreter, cls: ClassEntry) -> frozenset[str]:
+    """The attributes that the class moves itself: its own ``to`` or ``_apply`` binds them."""
+    entries = [entry for name in ("to", "_apply") if (entry := it.project.method(cls, name)) is not None]
+    nodes = [node for entry in entries for node in ast.walk(entry.node)]
+    bound = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
+    return frozenset(target.attr for target in bound if isinstance(target, ast.Attribute))
+
+
 def fields(it: Interpreter, cls: ClassEntry, arguments: Arguments) -> dict[str, Value]:
     """The attributes that a generated ``__init__`` (of a dataclass, a named tuple) binds."""
     names = [name for c in reversed(it.project.lineage(cls)[0]) for name in c.fields]

@@ -301,9 +301,12 @@ class Interpreter:
             self.constructing.pop()
             self.silent -= 1
             self.version = version
+        moved = attributes.moved_by_its_class(self, made.cls)
         for (key, name), slot in inner.heap.items():
             if isinstance(key, int) and key in self.attributes:
                 value = decided(slot.value) if before else slot.value
+                if key == made.key and name in moved and isinstance(value, Tensor):
+                    value = replace(value, placement="follows", site=None)
                 self.attributes[key].setdefault(name, settled(value, f"attribute {name}", slot.site))
                 if slot.site is not None:
                     self.sites[key].setdefault(name, slot.site)

@@ -76,7 +76,7 @@ def test_what_follows_and_is_baked_is_information(results):
 def test_the_stages_are_announced(results):
     stages = list(dict.fromkeys(results["portable device read"]["stages"]))
     assert stages == [
-        "build", "eager run on the CPU", "eager runs posing as cuda and mps",
+        "eager run on the CPU", "build", "eager runs posing as cuda and mps",
         "second device", "eager run on the second device", "export", "export on the second device",
         "run of the program on the CPU", "run of the program that was exported on the second device",
         "move of the program to the second device", "run of the moved program",
@@ -340,3 +340,65 @@ def test_a_question_for_the_machine_while_the_model_is_made(tmp_path):
     assert [(rule, line) for rule, _, _, line, _ in alarms(result)] == [("EXP204", 6)]
     result = in_fork(lambda: check(load(text.format("int"), tmp_path, "asks_nothing")))
     assert (result["outcome"], result["findings"]) == ("passed", [])
+
+
+ONE_DEVICE = (
+    "d = torch.device('cuda') if x.is_cuda else torch.device('cpu')\n"
+    "return x + torch.ones(4, device=d) + torch.ones(4).to(d)"
+)
+
+
+def test_a_model_that_knows_cuda_and_the_cpu_alone_is_not_checked(tmp_path):
+    result = in_fork(lambda: check(load(model(ONE_DEVICE), tmp_path, "knows_cuda")))
+    assert (result["outcome"], alarms(result)) == ("not_checked", [])
+    assert "knows cuda and the CPU alone" in result["reason"]
+    (told, *_) = [finding for finding in result["findings"] if finding[0] == "EXP201"]
+    assert told[1] == "info"
+    assert told[4].endswith("on cpu; it follows the inputs to cuda, and to no other device")
+    bad = ONE_DEVICE + " + torch.ones(4)"
+    result = in_fork(lambda: check(load(model(bad), tmp_path, "knows_cuda_and_forgets_it")))
+    assert "EXP202" in {rule for rule, *_ in alarms(result)}
+
+
+def test_a_branch_that_cannot_be_followed_is_not_checked(tmp_path):
+    body = "if x.is_cuda:\n    import there_is_no_such_kernel\nreturn x * 2"
+    result = in_fork(lambda: check(load(model(body), tmp_path, "own_kernel")))
+    assert (result["outcome"], alarms(result)) == ("not_checked", [])
+    assert result["reason"].endswith("the model raises ModuleNotFoundError: No module named 'there_is_no_such_kernel'")
+
+
+def test_a_card_that_is_asked_for_what_it_can_is_a_branch(tmp_path):
+    body = "if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 8:\n    x = x.bfloat16()\nreturn x * 2"
+    (found,) = alarms(in_fork(lambda: check(load(model(body), tmp_path, "capable"))))
+    assert (found[0], found[3]) == ("EXP204", 8)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a, b = torch.meshgrid(x[0], torch.arange(3.0), indexing='ij')\nreturn a + b",
+        "return torch.stft(x.repeat(1, 64), 64, 16, window=torch.hann_window(64), return_complex=True).abs()",
+    ],
+)
+def test_what_torch_itself_refuses_to_mix_is_named_where_it_was_made(tmp_path, body):
+    (found,) = alarms(in_fork(lambda: check(load(model(body), tmp_path, "mixes"))))
+    assert (found[0], found[3]) == ("EXP202", 8)
+    assert "missing device" in found[4]
+
+
+def test_nested_tensors_are_not_checked(tmp_path):
+    body = "n = torch.nested.nested_tensor(list(x), layout=torch.jagged)\nreturn torch.nested.to_padded_tensor(n, 0.0)"
+    result = in_fork(lambda: check(load(model(body), tmp_path, "jagged")))
+    assert (result["outcome"], alarms(result)) == ("not_checked", [])
+
+
+def test_parameters_in_a_plain_list_belong_into_one_that_the_module_knows(tmp_path):
+    def rewrites():
+        from exportlint.checks.device import check as device
+
+        case = load(model("return self.parts[0](x)", "self.parts = [nn.Linear(4, 4)]"), tmp_path, "plain_list")
+        settings = Settings(("device",), devices=("second",))
+        return [f.rewrite for f in device.run(Context(case, settings, lambda stage: None)).findings]
+
+    (rewrite,) = in_fork(rewrites)
+    assert "nn.ModuleList" in rewrite

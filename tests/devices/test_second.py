@@ -480,3 +480,38 @@ def test_what_is_no_module_and_no_policy_is_refused():
         move_module(nn.ReLU)
     with pytest.raises(ValueError, match="'ignore' is no policy: raise or record"), policy("ignore"):
         pass
+
+
+class MovesItself(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.table = torch.nn.Linear(3, 3), torch.arange(3.0)
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self.table = fn(self.table)
+        return self
+
+
+class MovesByTo(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.table = MovesItself(), torch.arange(3.0)
+
+    def to(self, *args, **kwargs):
+        super().to(*args, **kwargs)
+        self.table = self.table.to(*args, **kwargs)
+        return self
+
+
+@forked
+def test_what_a_module_moves_itself_is_moved():
+    from exportlint.devices import move_module
+
+    model = move_module(torch.nn.Sequential(MovesItself()))
+    assert model[0].table.device.type == "second"
+    assert model[0].fc.weight.device.type == "second"
+    model = move_module(MovesByTo())
+    assert model.table.device.type == "second"
+    assert model.inner.table.device.type == "second"
+    assert torch.nn.Linear(2, 2).to(torch.float64).weight.dtype == torch.float64  # modules move as before afterwards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from exportlint.findings import Finding
 
 LONG = 5.0  # seconds; the modules are imported for each run
+# What torch says where the model uses a device that was posed as.
+_LACKS_DEVICE = re.compile(r"CUDA|MPS|XPU|not compiled with")
 LOOSE: Bounds = {"rtol": 0.05, "atol": 1e-3}  # where no float64 run says how far rounding goes
 
 
@@ -48,8 +51,14 @@ def _pose(ctx: Context, report: Report, types: Sequence[str]) -> None:
         model = case.build()
         return lambda: call(model, case.example())
 
-    for branch in posing.branches(fresh, types):
+    found, stopped = posing.branches(fresh, types)
+    for branch in found:
         report.add(_decided(ctx, branch))
+    for run in stopped:
+        if _LACKS_DEVICE.search(blame.words(run.error)):
+            continue  # torch, which this machine has without the device: what was to differ may be told by no run
+        where = f"where it takes its tensors to be on {run.device_type}"
+        report.leave_out(f"branches on the device: {where}, the model raises {blame.words(run.error)}")
 
 
 def _import_anew(ctx: Context, report: Report) -> Callable[[], Context] | None:

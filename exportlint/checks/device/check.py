@@ -16,6 +16,7 @@ not bite is told as information. Without a second device the model runs on ``met
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from exportlint.checks.context import ModelError, call
 from exportlint.checks.device import saved as device_saved
 from exportlint.checks.device.advice import advise_harmless, advise_returned, advise_untried
 from exportlint.checks.device.branches import look_for_branches
-from exportlint.checks.device.elsewhere import run_elsewhere, run_without_numbers
+from exportlint.checks.device.elsewhere import follows_to_cuda, run_elsewhere, run_without_numbers
 from exportlint.checks.device.kept import look_for_caches
 from exportlint.checks.device.patches import propose
 from exportlint.checks.device.places import elsewhere
@@ -36,6 +37,8 @@ from exportlint.checks.device.twin import difference, export_there, materialised
 from exportlint.places import display_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from torch.export import ExportedProgram
 
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from exportlint.places import Place
 
 MOST_BAKED = 20
+# A line that may ask on which type of device a tensor is.
+ASKS_FOR_TYPE = re.compile(r"is_cuda|is_cpu|get_device|\btype\b|cuda")
 
 
 def run(ctx: Context) -> CheckResult:
@@ -102,31 +107,16 @@ class Watched:
 
 def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
     """The watched run; `None`, and a reason in the report, when the model does not run."""
-    from exportlint.devices import hooks, questions
-    from exportlint.devices.kept import find_kept
-    from exportlint.devices.provenance import Provenance
-
-    asked: dict[Place, None] = {}
-
-    def note(_: object, place: Place, truth: Any) -> Any:
-        asked[place] = None
-        return truth
-
-    try:
-        with hooks.hidden(), questions.watched(note):
-            model = ctx.build()
-        before, inputs = find_kept(model), ctx.example()
-        provenance = Provenance("cpu", before)
-        provenance.reads |= asked
-        ctx.stage("eager run on the CPU")
-        with hooks.hidden(), provenance:
-            result = tensors(call(model, inputs))
-    except Exception as error:
-        cause = error.__cause__ or error if isinstance(error, ModelError) else error
-        if blame.is_out_of_memory(cause):
-            raise MemoryError from error
-        report.unchecked = f"the model does not run on the CPU: {blame.words(cause)}"
-        return None
+    ctx.stage("eager run on the CPU")
+    marked = _watched(ctx, marked=True)
+    if isinstance(marked, Exception) or marked.provenance.reads:
+        plain = _watched(ctx, marked=False)
+        if isinstance(plain, Exception):
+            report.unchecked = f"the model does not run on the CPU: {blame.words(plain)}"
+            return None
+        if isinstance(marked, Exception) or difference(ctx, plain.result, marked.result) is not None:
+            marked = plain  # it asks for the name of its device, or differs from run to run
+    provenance = marked.provenance
     for made in provenance.foreign:
         what = f"hardcoded: `{made.call}` writes down the device {made.device}"
         report.add(
@@ -136,6 +126,38 @@ def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
         if kept.attribute:
             report.add(_written_outside_state(kept.where, kept.place or place, place))
     _autocasts(report, provenance)
+    return marked
+
+
+def _watched(ctx: Context, *, marked: bool) -> Watched | Exception:
+    """A watched run of a fresh model on the CPU, or what it raised.
+
+    Raises:
+        MemoryError: When there is no memory for it.
+    """
+    from exportlint.devices import hooks, questions
+    from exportlint.devices.kept import find_kept
+    from exportlint.devices.provenance import Provenance
+
+    asked: dict[Place, None] = {}
+
+    def note(_: object, place: Place, ask: Callable[[], Any]) -> Any:
+        asked[place] = None
+        return ask()
+
+    try:
+        with hooks.hidden(), questions.watched(note):
+            model = ctx.build()
+        before, inputs = find_kept(model), ctx.example()
+        provenance = Provenance("cpu", before, marked=marked)
+        provenance.reads |= asked
+        with hooks.hidden(), provenance:
+            result = tensors(call(model, inputs))
+    except Exception as error:
+        cause = error.__cause__ or error if isinstance(error, ModelError) else error
+        if blame.is_out_of_memory(cause):
+            raise MemoryError from error
+        return cause if isinstance(cause, Exception) else error
     return Watched(model, before, provenance, result)
 
 
@@ -220,8 +242,13 @@ def _on_the_second_device(ctx: Context, report: Report, watched: Watched) -> lis
             actual = second.to_cpu(result)
         except Exception as error:
             actual = error
-    for mismatch in mismatches:
-        report.add(stayed(mismatch))
+    stray = [stayed(mismatch) for mismatch in mismatches]
+    for finding in stray:
+        report.add(finding)
+    if stray and any(ASKS_FOR_TYPE.search(place.source) for place in provenance.reads) and follows_to_cuda(ctx):
+        why = "it cannot stand for a device to a model that knows cuda and the CPU alone"
+        report.excuse(stray, "it follows the inputs to cuda, and to no other device", f"second device: {why}")
+        return None
     for refused, origin in provenance.refused:
         found = refusal(refused, origin)
         if found is not None:

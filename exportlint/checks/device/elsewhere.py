@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from exportlint import blame
 from exportlint.checks.context import call
-from exportlint.checks.device.places import Elsewhere, PlacementError, of_the_device, placed, present
-from exportlint.checks.device.report import blame_origin
+from exportlint.checks.device.places import Elsewhere, PlacementError, elsewhere, of_the_device, placed, present
+from exportlint.checks.device.report import Report, blame_origin
 from exportlint.checks.device.twin import difference, is_mixed, tensors
 from exportlint.torch_hooks import forked
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
     from exportlint.checks.context import Context
-    from exportlint.checks.device.report import Report
     from exportlint.devices.provenance import Origin
 
 _LOST = (
@@ -53,6 +52,13 @@ def run_elsewhere(ctx: Context, report: Report, where: Elsewhere) -> list[torch.
 def run_without_numbers(ctx: Context, report: Report, where: Elsewhere) -> None:
     """The same on a device that holds no numbers, apart: a cache would keep the tensors without numbers."""
     report.run_apart(lambda found: run_elsewhere(ctx, found, where), where.name)
+
+
+def follows_to_cuda(ctx: Context) -> bool:
+    """Whether the eager model runs on fake tensors of cuda without a finding."""
+    found = Report()
+    run_without_numbers(ctx, found, elsewhere("fake-cuda"))
+    return found.unchecked is None and not found.alarmed()
 
 
 def _run_eager(ctx: Context, report: Report, where: Elsewhere) -> list[torch.Tensor] | None:

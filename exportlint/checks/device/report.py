@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 NAME = "device"
 PASSED = ": passed; not checked: "  # between the devices on which nothing was found and what else was asked for
 # What torch says of arguments that it takes from the CPU alone.
-ON_THE_CPU = re.compile(r"\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE)
+ON_THE_CPU = re.compile(
+    r"^(?!.*same device).*\b(should|expected|must)\b.*\bon (the )?cpu\b|1D CPU int64 tensor", re.IGNORECASE
+)
+
+# Of parameters that stand in a plain list or dictionary.
+LISTED = "Let the module know them: make it an nn.ModuleList, nn.ModuleDict or nn.ParameterList."
 
 # What is wrong with a generator, and what was given, by the kind of the mismatch.
 _GENERATORS = {
@@ -103,6 +109,18 @@ class Report:
             other.add(msgspec.convert(finding, Finding))
         self.merge(other)
 
+    def excuse(self, found: list[Finding], words: str, why: str) -> None:
+        """Make these findings information, with these words added; why nothing more can be said is `why`."""
+        for key, finding in self.findings.items():
+            if finding in found:
+                self.findings[key] = dataclasses.replace(
+                    finding,
+                    severity="info",
+                    message=f"{finding.message.removesuffix(', wherever the inputs are')}; {words}",
+                    outcomes={"export": "fine"},
+                )
+        self.leave_out(why)
+
     def alarmed(self) -> bool:
         """Whether a finding changes the outcome."""
         return any(finding.severity != "info" for finding in self.findings.values())
@@ -166,7 +184,8 @@ def stayed(mismatch: Mismatch) -> Finding:
     evidence = f"{mismatch.operator} met a CPU tensor of shape {list(mismatch.shape)} on the second device"
     if used is not None and used != place:
         evidence += f" at {display_path(used.file)}:{used.line}"
-    return blame.finding(rule, message, place, outcome="unportable", evidence=evidence)
+    rewrite = LISTED if getattr(mismatch.origin, "parameters", False) else None
+    return blame.finding(rule, message, place, outcome="unportable", rewrite=rewrite, evidence=evidence)
 
 
 def _has_to_be_on_the_cpu(place: Place | None, evidence: str) -> Finding:

@@ -117,9 +117,9 @@ def _met_under_capture(ctx: Context, report: Report) -> bool:
 
 def is_mixed(error: Exception) -> bool:
     """Whether two devices met, in any of torch's words."""
-    devices = ("two different devices", "at least two devices")
-    words = (*devices, "on the expected device", "on the same device", "device between")
-    return "evice" in type(error).__name__ or any(word in str(error) for word in words)
+    from exportlint.devices.provenance import MISMATCH
+
+    return "evice" in type(error).__name__ or MISMATCH.search(str(error)) is not None
 
 
 def place_under_capture(error: Exception) -> Place | None:
