@@ -278,6 +278,34 @@ def apart(space: Space, guards: Sequence[Guard], flip: Flip) -> Shapes | None:
     return None if best == flip.number else move.shapes(best)
 
 
+def beyond(space: Space, guards: Sequence[Guard], guard: Guard, most: int) -> list[Shapes]:
+    """Shapes that violate a guard, near the first that do and far beyond; of these, those that keep most other guards.
+
+    A wrong answer may be right by chance at the first, such as a cut after the last row.
+    """
+    asked = Asked(space.contract)
+    about = [other for other in guards if other is not guard and not other.deferred]
+    found: list[tuple[int, Shapes]] = []
+    for move in _moves(space, asked, guard):
+        flip = _flip(move, guard, space.affordable)
+        for number in () if flip is None else _further(flip):
+            sizes = move.sizes(number)
+            if holds(guard, sizes) is False and (space.affordable is None or space.affordable(sizes)):
+                found.append((sum(holds(other, sizes) is False for other in about), move.shapes(number)))
+    fewest = min((violations for violations, _ in found), default=0)
+    return [shapes for violations, shapes in found if violations == fewest][:most]
+
+
+def _further(flip: Flip) -> Iterator[int]:
+    """Numbers beyond a guard, within the contract: twice as far, the next, then others near the first."""
+    move, first = flip.move, flip.number
+    sign = 1 if first >= move.start else -1
+    numbers = (2 * first, first + sign, first, *(first + sign * step for step in range(2, NEAR)))
+    for number in dict.fromkeys(numbers):
+        if move.low <= number and (move.high is None or number <= move.high):
+            yield number
+
+
 def _candidates(start: int, low: int, high: int) -> Iterator[int]:
     """Values further and further away from the first, on both sides."""
     step = 1

@@ -76,6 +76,43 @@ def test_forms_without_guards_that_answer_wrongly_are_named(forward, silent):
     assert (words in evidence) == silent
 
 
+def budget(self, x):
+    rows = x.flatten()
+    return (rows[:65] if x.shape[0] * x.shape[1] > 64 else rows).sum()  # the first that is cut is no shorter
+
+
+def skips_the_last(self, x):
+    weights = (torch.arange(x.shape[0]) >= 4).to(x.dtype)
+    x = torch.cat([x[:-1], x[-1:] * 0]) if x.shape[0] % 2 else x
+    return weights @ x  # what is skipped of three has no weight
+
+
+@pytest.mark.parametrize("forward", [budget, skips_the_last])
+def test_forms_that_answer_wrongly_for_larger_calls_only_are_named(forward):
+    found = check(forward, (torch.randn(4, 5),), dynamic_shapes=FREE)
+    words = r"wrongly, after module\(check_guards=False\), torch.export.unflatten, for x of shape \[\d+, \d+\] \(\w+"
+    assert re.search(words, found.findings[0].evidence)
+
+
+def fours_doubled(self, x, y):
+    z = x + y
+    return z * 2 if z.shape[0] % 4 == 0 else z  # at: fours doubled
+
+
+def test_what_plain_contents_hide_is_not_held_for_torchs_own():
+    """All of zero is right twice."""
+    auto = {"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}
+    calls = (torch.randn(7, 3), torch.randn(7, 3))
+    model = type("FoursDoubled", (nn.Module,), {"forward": fours_doubled})
+    context = Context(ModelCase(model, calls, dynamic_shapes=auto), Settings((), 4), lambda _: None)
+    subject = shapes.subject_of(context, context.contract()[0], GuardLog(), inferred=False)
+    space = subject.space = search.space_of(subject)
+    zeros = space.call({0: (8, 3), 1: (8, 3)}, lambda kinds, layouts: (kinds[0], 0, layouts[0]))
+    with pytest.raises(trials.FaultError) as caught:
+        subject.attempt(trials.Trial.of(zeros))
+    assert caught.value.outcome == "specialises"
+
+
 def test_asked_and_granted_are_told_with_the_line():
     notes = check(sliced, dynamic_shapes={"x": {1: Dim("n", min=2, max=63)}}).notes
     assert not any("granted" in note for note in notes)

@@ -7,9 +7,6 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
-
-from exportlint.shapes import strategies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from exportlint.checks.shapes.trials import FaultError, Subject
-    from exportlint.shapes.strategies import Space
 
 
 def _reloaded(program: ExportedProgram) -> torch.nn.Module:
@@ -52,23 +48,17 @@ class Guardless:
         self._forms = [name for name in FORMS if nodes <= MOST_NODES or name not in COSTLY]
         self.untried = f"{' and '.join(COSTLY)}: the program has {nodes} nodes" if nodes > MOST_NODES else ""
 
-    def judge(self, fault: FaultError, space: Space) -> None:
-        """Write into a fault what happens to a call of its sizes where nothing refuses it."""
+    def judge(self, fault: FaultError) -> None:
+        """Write into a fault what happens where nothing refuses its call, or others that violate the same guard."""
         if fault.outcome != "specialises" or fault.guard is None:
             return
-        inputs = fault.trial.inputs
-        if fault.trial.recipes:  # the smallest contents are zeros, which hide a wrong factor
-            flat = pytree.tree_leaves(inputs)
-            shapes = {leaf.index: leaf.shape_in(flat) for leaf in space.contract.leaves}
-            inputs = space.call(shapes, lambda kinds, layouts: strategies.plain(0, kinds, layouts)).inputs
-        try:
-            expected = self._subject.eager(inputs)
-        except Exception:
-            return
-        wrong = {name: said for name in self._forms if (said := self._answer(name, inputs, expected))}
-        if wrong:
-            said = next(iter(wrong.values()))
-            fault.silent = f"; answered without a word, and wrongly, after {', '.join(wrong)}: {said}"
+        for told, expected in self._subject.telling(fault.guard, fault.trial):
+            wrong = {name: said for name in self._forms if (said := self._answer(name, told.inputs, expected))}
+            if wrong:
+                other = "" if told.sizes == fault.trial.sizes else f", for {told.words}"
+                said = next(iter(wrong.values()))
+                fault.silent = f"; answered without a word, and wrongly, after {', '.join(wrong)}{other}: {said}"
+                return
 
     def _answer(self, name: str, inputs: Any, expected: Any) -> str | None:
         """How the result of a form differs; ``None`` where it is right, or refuses the call too."""

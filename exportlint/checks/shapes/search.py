@@ -69,18 +69,18 @@ class Search:
         """Look for faults; they are kept in the subject, each with its smallest call."""
         self._deadline = time.monotonic() + SECONDS
         self._second()
-        space = space_of(self.subject)
+        space = self.subject.space = space_of(self.subject)
         if self.examples:
             self._try_all(space)
         guardless = Guardless(self.subject)
         for fault in self.subject.faults.values():
-            guardless.judge(fault, space)
+            guardless.judge(fault)
         if guardless.untried and any(fault.silent for fault in self.subject.faults.values()):
             self.notes.append(f"not tried without guards: {guardless.untried}")
 
     def _try_all(self, space: Space) -> None:
         self.subject.watch_examples()
-        space = self._acceptable(space)
+        space = self.subject.space = self._acceptable(space)
         self._sides(space)
         divisible = (guard for guard in self.narrowing if kind_of(guard) == "divisible")
         space = dataclasses.replace(space, fits=Fitting([*self.wishes, *divisible]))

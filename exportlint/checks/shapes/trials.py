@@ -20,14 +20,14 @@ from exportlint.checks.shapes.errors import Errors
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import unexplained, values_part
 from exportlint.parity.compare import compare
-from exportlint.shapes import advice, conditions, narrowing
+from exportlint.shapes import advice, conditions, edges, narrowing, strategies
 from exportlint.shapes.contract import keeps_relations, same_structure
 from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.strategies import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch.export import ExportedProgram
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from exportlint.places import Place
     from exportlint.shapes.contents import Recipe
     from exportlint.shapes.contract import Ask, Contract, Granted
-    from exportlint.shapes.strategies import Drawn
+    from exportlint.shapes.strategies import Drawn, Space
     from exportlint.torch_hooks.guards import Guard
 
     Key = tuple[str, Place | None, frozenset[str]]  # the rule, the line, and the sizes that a fault is about
@@ -46,11 +46,12 @@ if TYPE_CHECKING:
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 OF_LAYOUT = "Do not decide by strides or is_contiguous(), which are the example's: use reshape in place of view."
 FAILS = "the program fails in a call that the eager model accepts"
-OF_ONE = ", in which a size is 0 or 1, for which torch takes none"
+OF_ONE = ", in which a size is 0 or 1: torch assumes that none is"
 _REFUSAL = re.compile("Guard failed|Runtime assertion failed|Expected input")  # a program's words for: not this call
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
 CALL_SECONDS, TIMES_EXAMPLE = 10.0, 50  # a call may take so long, or so many times as long as the example
 MOST_WATCHED = 200  # calls whose branches are noted, as long as one went one way only
+MOST_TELLING = 4  # calls of other sizes that show what a program does beyond a guard
 SPECIAL_SIZES = frozenset({0, 1})  # torch treats these apart: a program may refuse them
 
 
@@ -190,6 +191,7 @@ class Subject:
         no_room: The same of calls for which there was not enough memory.
         undefined: The first call, in words, in which the program had numbers where the eager model had none.
         journal: Told each call before it runs.
+        space: Where calls are drawn from, once that is known.
         branches: The conditions of the user's source, with the ways that they went in eager calls inside the contract.
     """
 
@@ -213,6 +215,7 @@ class Subject:
     too_large: dict[str, int] = field(default_factory=dict)
     no_room: dict[str, int] = field(default_factory=dict)
     undefined: str = ""
+    space: Space | None = None
     journal: Journal = field(default_factory=Journal)
     branches: Branches = field(default_factory=Branches)
     errors: Errors = field(default_factory=Errors)
@@ -225,6 +228,7 @@ class Subject:
         self._variables = Asked(self.contract).by_source
         self._sizes = sizes_of(self.contract.leaves, self.example)
         self._rules: dict[Place, str] = {}  # of lines that decide where no guard does
+        self._unguarded: torch.fx.Interpreter | None = None
         self._harmless: dict[str, bool] = {}  # of guards that tell a size apart: whether nothing depends on it
 
     def eager(self, inputs: Inputs) -> Any:
@@ -413,23 +417,46 @@ class Subject:
     def _is_torchs_own(self, guard: Guard, trial: Trial, expected: Any) -> bool:
         """Whether torch tells one size apart, such as a part of 0 or 1 or equal strides, and nothing depends on it.
 
-        Where the size is asked for by its range, the program should take it nevertheless. The first call decides,
-        since smaller ones have plainer contents.
+        Where the size is asked for by its range, the program should take it nevertheless.
         """
         asked = {leaf.size(d): ask for leaf, d, ask in self.contract.asked}
         ranged = any(asked[s].ranged for s in guard.sources.values() if s in asked)
         if ranged or kind_of(guard) not in ("apart", "unequal"):
             return False
+        if self.space is None:
+            return self._answers_unguarded(trial.inputs, expected)
         if guard.text not in self._harmless:
-            self._harmless[guard.text] = self._answers_unguarded(trial.inputs, expected)
+            self._harmless[guard.text] = self._answers_unguarded(trial.inputs, expected) and all(
+                self._answers_unguarded(told.inputs, expected) for told, expected in self.telling(guard, trial)
+            )
         return self._harmless[guard.text]
+
+    def telling(self, guard: Guard, trial: Trial) -> Iterator[tuple[Trial, Any]]:
+        """Calls that violate a guard as a trial does, each with the eager model's result, the trial's sizes first.
+
+        Their contents hide little, as zeros hide a wrong factor. At the smallest sizes what is wrong may be right.
+        """
+        space = self.space
+        assert space is not None  # it is known once anything is drawn
+        flat = pytree.tree_leaves(trial.inputs)
+        same = {leaf.index: leaf.shape_in(flat) for leaf in self.contract.leaves}
+        found = (same, *edges.beyond(space, self.guards, guard, MOST_TELLING))
+        drawn = (space.call(shapes, functools.partial(strategies.plain, seed)) for seed, shapes in enumerate(found))
+        for told in (*(() if trial.recipes else (trial,)), *map(Trial.of, drawn)):
+            try:
+                with child.within(self.patience):
+                    expected = self.eager(told.inputs)
+            except Exception:
+                continue
+            yield told, expected
 
     def _answers_unguarded(self, inputs: Inputs, expected: Any) -> bool:
         """Whether the program returns the right result where nothing refuses the call, not even for its range."""
-        graph = torch.fx.Interpreter(self.program.module(check_guards=False))
+        if self._unguarded is None:
+            self._unguarded = torch.fx.Interpreter(self.program.module(check_guards=False))
         try:
             with child.within(self.patience):
-                actual = result_of(self.program, (tuple(pytree.tree_leaves(fresh(inputs))), {}), graph.run)
+                actual = result_of(self.program, (tuple(pytree.tree_leaves(fresh(inputs))), {}), self._unguarded.run)
         except Exception:
             return False
         return self.differ(expected, actual, inputs) is None
