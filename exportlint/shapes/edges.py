@@ -224,7 +224,7 @@ def _in_program(space: Space, asked: Asked, key: str) -> dict[str, Linear]:
     """The variables that follow the same symbol of the program as this one does, as functions of it."""
     found: dict[str, tuple[Any, Linear]] = {}
     for leaf, d, ask in space.contract.asked:
-        linear = linear_in(space.grants.of(leaf, d))
+        linear = None if ask.parts else linear_in(space.grants.of(leaf, d))
         if linear is not None:
             variable = Linear(Fraction(1, ask.scale), Fraction(-ask.offset, ask.scale)).of(linear[1])
             found[asked.by_source[leaf.size(d)]] = linear[0], variable
