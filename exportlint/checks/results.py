@@ -81,10 +81,10 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
     """
     outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu", "late") else "crashed"
     words = last_words(ending.output)
-    raised = UNCAUGHT.match(words or "") if ending.how == "exit" else None
+    raised = uncaught(ending)
     during = f" during the {stage}" if stage else ""
     stopped = f"the process {ending.words}{during}"
-    message = f"{raised[1]} was raised{during}, which ends the process" if raised else stopped
+    message = f"{raised} was raised{during}, which ends the process" if raised else stopped
     reason = f"{message}: {words}" if words else message
     runs = check != "capture" or stage not in MODEL_STAGES
     finding = _finding(check, stage, message, ending, how="raised" if raised else ending.how)
@@ -98,6 +98,12 @@ def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
         stack=stack,
         runs=runs,
     )
+
+
+def uncaught(ending: Ending) -> str:
+    """The exception that ended a process though no ``except Exception`` catches it; empty where there is none."""
+    found = UNCAUGHT.match(last_words(ending.output) or "") if ending.how == "exit" else None
+    return found[1] if found else ""
 
 
 def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how: str) -> Finding:

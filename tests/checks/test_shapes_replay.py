@@ -81,6 +81,36 @@ def test_a_call_that_aborts_is_replayed_and_made_smaller(model, who, rule):
     assert "exportlint itself" not in (checks["twins"].reason or "")  # the other checks go on
 
 
+class Leaves(nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and x.shape[0] >= 6:
+            os._exit(3)  # at: leaves
+        return x * 2
+
+
+class Quits(nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and x.shape[0] >= 6:
+            raise SystemExit("bye")  # at: quits
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "mark", "words"),
+    [
+        (Leaves, "leaves", "ends the process with status 3"),
+        (Quits, "quits", "raises SystemExit, which ends the process,"),
+    ],
+)
+def test_a_call_that_exits_is_replayed_and_made_smaller(model, mark, words):
+    shapes = shapes_of(model, "shapes")["shapes"]
+    reason = f"the eager model {words} in a call inside the contract: x of shape [6, 3] (zeros)"
+    assert (shapes.outcome, shapes.reason) == ("crashed", reason)
+    assert [(f.rule, f.line) for f in shapes.findings] == [("EXP002", marked(HERE, mark))]
+    assert "the smallest failing call: model(torch.zeros([6, 3]))" in shapes.notes
+    assert "calls that are as large in every dynamic size, or larger, were not tried any more" in shapes.notes
+
+
 @pytest.mark.slow
 def test_a_call_that_hangs_is_replayed(monkeypatch):
     monkeypatch.setattr(trials, "CALL_SECONDS", 1.0)

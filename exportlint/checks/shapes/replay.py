@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+import contextlib
+import faulthandler
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.utils import _pytree as pytree
 
@@ -17,7 +19,7 @@ from exportlint.shapes.contents import NUMBER, kinds_of
 from exportlint.shapes.shrinking import Shrinker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from exportlint.checks.isolation.job import Emit, Ending
     from exportlint.checks.shapes.journal import Entry
@@ -45,7 +47,7 @@ class Replay:
         """Whether the call ends its process, or does not end in time; what the model refuses does not."""
         heard: dict[str, Any] = {}
         ending = fork.run(lambda emit: self._run(recipes, emit), self._limits(), heard.update)
-        died = ending.how not in ("done", "exit")
+        died = ending.how != "done" and (ending.how != "exit" or "stage" in heard)  # else it never came to the call
         if died:
             self.ending, self.who = ending, heard.get("stage", "eager model")
             self.seconds, self._waiting = self._subject.patience, 1
@@ -61,12 +63,29 @@ class Replay:
         for who in ("eager model", "program"):
             emit({"stage": who})
             try:
-                if who == "program":
-                    self._subject.run(self._subject.module, inputs)
-                else:
-                    self._subject.eager(inputs)
+                with _stack_at_exit():
+                    if who == "program":
+                        self._subject.run(self._subject.module, inputs)
+                    else:
+                        self._subject.eager(inputs)
             except Exception:
                 return
+
+
+@contextlib.contextmanager
+def _stack_at_exit() -> Iterator[None]:
+    """Let ``os._exit`` print the stack, since it leaves no traceback."""
+    leave = os._exit
+
+    def told(status: int) -> NoReturn:
+        faulthandler.dump_traceback(file=2, all_threads=False)
+        leave(status)
+
+    os._exit = told
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def result(name: str, subject: Subject, space: Space, entry: Entry, ended: str) -> tuple[CheckResult, Trial | None]:
@@ -130,13 +149,20 @@ def _of_ending(name: str, trial: Trial, replay: Replay) -> CheckResult:
 
 
 def _words(ending: Ending) -> str:
-    return "does not end" if ending.how in ("cpu", "wall") else ending.words.replace("was killed", "is killed")
+    if ending.how in ("cpu", "wall"):
+        return "does not end"
+    raised = results.uncaught(ending)
+    if raised:
+        return f"raises {raised}, which ends the process,"
+    return ending.words.replace("was killed", "is killed").replace("ended", "ends the process")
 
 
 def _unreplayed(name: str, entry: Entry, ended: str) -> CheckResult:
-    message = f"the process {ended} while the {entry.who} ran a drawn call"
+    message = f"the process {ended} while the {entry.who} ran a call"
     outcome: Outcome = "timed_out" if ended == LATE else "crashed"
-    finding = blame.finding("EXP004", message, None, outcome="breaks", evidence=entry.words)
+    rule, rewrite = ("EXP002", results.REWRITES["drawn call"]) if entry.who == "eager model" else ("EXP004", None)
+    finding = blame.finding(rule, message, None, outcome="breaks", rewrite=rewrite, evidence=entry.words)
+    alone = "alone, the call does not end its process" if entry.recipes else "it was not drawn, and not called again"
     notes = (f"the call: {entry.code}",) if entry.code else ()
-    reason = f"{message}: {entry.words}; alone, the call does not end its process"
-    return dataclasses.replace(CheckResult(name=name, outcome=outcome, reason=reason, findings=(finding,)), notes=notes)
+    reason = f"{message}: {entry.words}; {alone}"
+    return CheckResult(name=name, outcome=outcome, reason=reason, findings=(finding,), notes=notes)
