@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,19 @@ def names_in(inputs: Inputs) -> dict[str, type]:
     walk(list(inputs[0]))
     walk(inputs[1])
     return found
+
+
+def unnamed(model: Any, inputs: Inputs) -> list[str]:
+    """The keyword arguments of a call that no parameter of forward is named after, so that ``**kwargs`` takes them.
+
+    torch exports such a call, and takes no ``dynamic_shapes`` for it, whatever they say of these arguments.
+    """
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    names = {made.name for made in parameters if made.kind in (made.POSITIONAL_OR_KEYWORD, made.KEYWORD_ONLY)}
+    return [name for name in inputs[1] if name not in names]
 
 
 def written(model: Any, inputs: Inputs, contract: Contract, dims: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from commands import marked
 from torch import nn
-from torch.export import AdditionalInputs
+from torch.export import AdditionalInputs, Dim
 
 from exportlint import ModelCase
 from exportlint.checks.context import Context, Settings
@@ -41,7 +41,11 @@ def decoding(batch, new, past):
 
 
 def check(model, **case):
-    context = Context(ModelCase(model, decoding(2, 3, 5), **case), Settings((), 12), lambda _: None)
+    return run(ModelCase(model, decoding(2, 3, 5), **case))
+
+
+def run(case):
+    context = Context(case, Settings((), 12), lambda _: None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return shapes.run(context)
@@ -68,3 +72,29 @@ def test_calls_of_additional_inputs_are_kept_as_further_calls_are():
     found = check(Decoder, dynamic_shapes=added)
     assert (found.outcome, found.findings) == ("passed", ())
     assert not any("refused" in note for note in found.notes)
+
+
+class Keyed(nn.Module):
+    def forward(self, x, **more):
+        return x + more["y"]
+
+
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Keyed()
+
+    def forward(self, x, y):
+        return self.inner(x, y=y)
+
+
+def test_arguments_that_nobody_can_ask_to_be_dynamic_are_named():
+    """torch exports a call with `**kwargs`, and takes no dynamic shapes for it."""
+    x, kwargs = torch.ones(3, 4), {"y": torch.ones(3, 4)}
+    more = [((torch.ones(5, 4),), {"y": torch.ones(5, 4)})]
+    with pytest.raises(AssertionError, match="tree_name"):
+        torch.export.export(Keyed(), (x,), kwargs, dynamic_shapes={"x": {0: Dim.AUTO}, "more": {"y": {0: Dim.AUTO}}})
+    found = run(ModelCase(Keyed, (x,), kwargs, more_inputs=more))
+    assert (found.outcome, found.findings) == ("not_checked", ())
+    assert "here y; to check other sizes, wrap the model" in found.reason
+    assert run(ModelCase(Wrapped, (x,), kwargs, more_inputs=more)).outcome == "passed"

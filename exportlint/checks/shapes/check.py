@@ -30,7 +30,7 @@ from exportlint.shapes import advice, conditions, edges, narrowing, specificatio
 from exportlint.shapes import contract as contracts
 from exportlint.shapes.contract import same_structure
 from exportlint.shapes.kinds import kind_of
-from exportlint.text import counted
+from exportlint.text import counted, listed
 from exportlint.torch_hooks import guards as guard_hooks
 from exportlint.torch_hooks.guards import GuardLog
 
@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 
 NAME = "shapes"
 UNDEFINED = "the eager model returns NaN where the program returns numbers"
+UNNAMED = (
+    "torch takes no dynamic_shapes for arguments that ** of forward takes, here {}; "
+    "to check other sizes, wrap the model in a module whose forward has a parameter for each"
+)
+MOST_UNNAMED = 3  # arguments that are named
 FAULTS_OF_THE_CASE = {
     "inputs2": "the arguments of a further call cannot be made",
     "second call": "the eager model fails in a further call of the case",
@@ -168,6 +173,9 @@ def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contr
         return _not_checked("the model is not captured")
     narrowed = narrowing.of_refusal(guards, error, "specialises", contract=contract, head=ctx.head())
     findings = narrowed or (blame.of_failure(error, ctx.head(), "specialises"),)
+    unnamed = specification.unnamed(ctx.build(), ctx.example()) if ctx.dynamic_shapes is None else []
+    if unnamed and findings[0].rule == "EXP603":  # nobody asked for dynamic shapes of such arguments
+        return _not_checked(UNNAMED.format(listed(unnamed, MOST_UNNAMED)))
     reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
 
