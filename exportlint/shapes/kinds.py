@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from exportlint.shapes import conditions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from exportlint.torch_hooks.guards import Guard
 
 Kind = Literal["pinned", "bounded", "divisible", "counted", "equal", "bound", "unequal", "apart"]
@@ -30,6 +32,17 @@ def kind_of(guard: Guard) -> Kind:
     if relation == "==":
         return _equation(expression, len(symbols))
     return "bounded" if len(symbols) == 1 else "bound"
+
+
+def merged(guards: Iterable[Guard]) -> dict[str, str]:
+    """One of several sizes that guards make equal, by each of them."""
+    one: dict[str, str] = {}
+    for guard in guards:
+        if kind_of(guard) == "equal":
+            first, *others = (one.get(source, source) for source in guard.sources.values())
+            one.update({source: first for source, known in one.items() if known in others})
+            one.update(dict.fromkeys((first, *others), first))
+    return one
 
 
 def _equation(expression: Any, sizes: int) -> Kind:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.shapes import advice, conditions
-from exportlint.shapes.kinds import Kind, kind_of
+from exportlint.shapes.kinds import Kind, kind_of, merged
 from exportlint.torch_hooks.guards import user_words
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _meant(
         return of_kind
     same = [guard for guard in of_kind if sources == set(guard.sources.values())]
     if not same:  # torch may name a size that others were found to be equal to
-        one = _merged(guards)
+        one = merged(guards)
         wanted = {one.get(source, source) for source in sources}
         same = [g for g in of_kind if wanted == {one.get(source, source) for source in g.sources.values()}]
     about = [guard for guard in of_kind if sources & set(guard.sources.values())]
@@ -200,14 +200,3 @@ def _is_declared(guard: Guard, names: Mapping[str, set[str]]) -> bool:
     """Whether a guard makes equal what is one `Dim`."""
     sizes = set(guard.sources.values())
     return kind_of(guard) == "equal" and any(sizes <= same for same in names.values())
-
-
-def _merged(guards: Iterable[Guard]) -> dict[str, str]:
-    """One of several sizes that guards make equal, by each of them."""
-    one: dict[str, str] = {}
-    for guard in guards:
-        if kind_of(guard) == "equal":
-            first, *others = (one.get(source, source) for source in guard.sources.values())
-            one.update({source: first for source, known in one.items() if known in others})
-            one.update(dict.fromkeys((first, *others), first))
-    return one

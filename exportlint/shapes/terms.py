@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from exportlint.shapes import conditions
 from exportlint.shapes.contract import HINT_MIN, between
 from exportlint.shapes.edges import Asked
-from exportlint.shapes.kinds import kind_of
+from exportlint.shapes.kinds import kind_of, merged
 from exportlint.text import listed
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class _Terms:
         """`shared`: the sizes that several may not differ in, each with their names and what they vary with."""
         self._granted, self._shared = grants, shared
         self._guards = [guard for guard in guards if not guard.deferred]
+        self._merged = merged(self._guards)
+        self._pinned = [g for g in self._guards if kind_of(g) == "pinned" and len(g.sources) == 1]
         self._names = _names(contract, grants, guards)
         plain = [(leaf, d, ask) for leaf, d, ask in contract.asked if ask.root and (ask.scale, ask.offset) == (1, 0)]
         self._roots = {ask.root: grants.of(leaf, d) for leaf, d, ask in plain}
@@ -83,6 +85,9 @@ class _Terms:
     def term(self, leaf: Leaf, d: int, ask: Ask) -> Term:
         """The term of one dimension."""
         about = [(g, kind_of(g)) for g in self._guards if leaf.size(d) in conditions.sizes_of(g)]
+        # What pins a size pins all that are equal to it; the lines that make them equal are innocent.
+        pins = [g for g in self._pinned if self._one(leaf.size(d)) == self._one(*g.sources.values())]
+        about += [(g, "pinned") for g in pins if leaf.size(d) not in g.sources.values()]
 
         def of(*kinds: str) -> tuple[Guard, ...]:
             return tuple(sorted((g for g, kind in about if kind in kinds), key=conditions.obscurity))
@@ -90,6 +95,10 @@ class _Terms:
         if ask.follows and self._follows(leaf, d, ask):
             return Term(leaf, d, ask, "as asked", "as asked")
         return Term(leaf, d, ask, *self._grant(leaf.name(d), self._granted.of(leaf, d), ask, of))
+
+    def _one(self, source: str) -> str:
+        """One of the sizes that guards make equal to this one."""
+        return self._merged.get(source, source)
 
     def _follows(self, leaf: Leaf, d: int, ask: Ask) -> bool:
         """Whether the program has a size follow others as it should."""

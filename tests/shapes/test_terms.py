@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from commands import marked
 from torch import nn
 from torch.export import Dim
 
@@ -116,3 +119,17 @@ X8 = torch.ones(8, 6)
 def test_what_is_granted_is_told_in_the_users_names(forward, args, shapes, name, granted):
     told = of(forward, args, shapes)[name].granted
     assert set(told.split(" + ")) == set(granted.split(" + "))
+
+
+def merged_then_pinned(self, x, y):
+    h = x + y
+    return h + torch.ones(int(h.shape[0]), 1)  # at: pins
+
+
+def test_what_pins_one_of_several_equal_sizes_is_why_all_are_constant():
+    found = of(merged_then_pinned, (X, Y), {"x": AUTO, "y": AUTO})
+    for name in ("x.shape[0]", "y.shape[0]"):
+        assert found[name].granted == "the constant 4"
+        assert {g.place.line for g in found[name].guards} == {marked(Path(__file__), "pins")}
+        assert len(found[name].guards) == 1
+    assert (found["x.shape[1]"].grant, found["y.shape[1]"].grant) == ("equal", "equal")
