@@ -98,3 +98,17 @@ def test_arguments_that_nobody_can_ask_to_be_dynamic_are_named():
     assert (found.outcome, found.findings) == ("not_checked", ())
     assert "here y; to check other sizes, wrap the model" in found.reason
     assert run(ModelCase(Wrapped, (x,), kwargs, more_inputs=more)).outcome == "passed"
+
+
+class Shifted(nn.Module):
+    def forward(self, x, y):
+        return x[1:] + y * 2
+
+
+@pytest.mark.parametrize(("least", "refuses"), [(2, False), (3, True)])
+def test_the_model_refuses_other_sizes_only_where_it_took_none(least, refuses):
+    """A single element is broadcast, so that the sizes need not be related as torch has it."""
+    hints = {"x": {0: Dim.AUTO(min=least, max=9)}, "y": {0: Dim.AUTO(min=3, max=8)}}
+    found = run(ModelCase(Shifted, (torch.ones(5), torch.ones(4)), dynamic_shapes=hints))
+    assert any("granted" in note for note in found.notes)
+    assert any("the model itself refuses other sizes" in note for note in found.notes) == refuses

@@ -318,7 +318,8 @@ def _of_term(term: Term, search: Search) -> str:
     """What is asked and granted, and where that was decided."""
     at = _places(term)[:1]
     tried = [guard for guard in term.guards if guard in search.narrowing]
-    own = bool(tried) and all(guard in search.wishes for guard in tried) and not _is_taken(term, tried, search)
+    wished = bool(tried) and all(guard in search.wishes and not _was_taken(guard, search) for guard in tried)
+    own = wished and not _is_taken(term, tried, search)
     said = f"{term.words} ({', '.join(at)})" if at else term.words
     return f"{said}; the model itself refuses other sizes" if own else said
 
@@ -330,3 +331,9 @@ def _is_taken(term: Term, tried: list[Guard], search: Search) -> bool:
     faults = [fault.guard for fault in search.subject.faults.values() if fault.guard is not None]
     taken = [*faults, *(guard for guard in search.narrowing if guard not in search.wishes)]
     return any(conditions.sizes_of(guard) <= sizes for guard in taken)
+
+
+def _was_taken(guard: Guard, search: Search) -> bool:
+    """Whether the eager model took any call that violates a guard."""
+    calls = {tuple(sizes.items()): sizes for sizes in search.subject.taken}
+    return any(edges.holds(guard, sizes) is False for sizes in calls.values())

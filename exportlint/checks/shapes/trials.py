@@ -179,6 +179,7 @@ class Subject:
         faults: What was found, each with its smallest call so far.
         known: Faults of earlier rounds, which drawing no longer stops at.
         ran: Calls that were compared.
+        taken: Their sizes, by torch's words for them.
         refused: Calls that the eager model refused.
         moved: Whether one that was compared had another size than the example in a dimension that is dynamic.
         seconds: CPU time that one call of the eager model with the example takes.
@@ -204,6 +205,7 @@ class Subject:
     faults: dict[Key, FaultError] = field(default_factory=dict)
     known: frozenset[Key] = frozenset()
     ran: int = 0
+    taken: list[Mapping[str, int]] = field(default_factory=list)
     refused: int = 0
     moved: bool = False
     seconds: float = 0.0
@@ -279,6 +281,7 @@ class Subject:
             _enlarge(self.too_large if roomy else self.no_room, trial.sizes)
             raise RefusedError from error
         self.ran += 1
+        self.taken.append(trial.sizes)
         asked = {leaf.size(d): leaf.shape[d] for leaf, d, _ in self.contract.asked}
         self.moved = self.moved or any(trial.sizes.get(size, example) != example for size, example in asked.items())
         _enlarge(self.largest, trial.sizes)
@@ -325,6 +328,7 @@ class Subject:
         except Exception:
             return True
         self.ran += 1
+        self.taken.append(trial.sizes)
         fault = self._wrong(trial, expected, actual)
         if fault is not None and fault.key not in self.known | self.faults.keys():  # a call inside says more
             self.faults[fault.key] = fault
