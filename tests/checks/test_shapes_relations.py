@@ -112,3 +112,28 @@ def test_the_model_refuses_other_sizes_only_where_it_took_none(least, refuses):
     found = run(ModelCase(Shifted, (torch.ones(5), torch.ones(4)), dynamic_shapes=hints))
     assert any("granted" in note for note in found.notes)
     assert any("the model itself refuses other sizes" in note for note in found.notes) == refuses
+
+
+class Flagged(nn.Module):
+    def forward(self, x, scale=1.0, flag=False):
+        if flag:
+            x = -x
+        return x * scale
+
+
+@pytest.mark.parametrize(
+    ("held", "other", "words"),
+    [
+        ({"scale": 0.25}, {"scale": 0.75}, "it holds scale = 0.25"),
+        ({"flag": True}, {"flag": False}, "it holds flag = True"),
+        ({"scale": 2.0, "flag": False}, {"scale": 3.0, "flag": True}, "it holds scale = 2.0, flag = False"),
+    ],
+)
+def test_what_is_no_tensor_and_refused_is_no_size(held, other, words):
+    found = run(ModelCase(Flagged, (torch.ones(3, 4),), held, more_inputs=[((torch.ones(5, 4),), other)]))
+    (finding,) = found.findings
+    assert (found.outcome, finding.rule) == ("failed", "EXP004")
+    assert words in finding.message
+    assert "a program holds what is no tensor" in finding.rewrite
+    same = run(ModelCase(Flagged, (torch.ones(3, 4),), held, more_inputs=[((torch.ones(5, 4),), held)]))
+    assert (same.outcome, same.findings) == ("passed", ())

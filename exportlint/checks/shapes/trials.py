@@ -24,7 +24,9 @@ from exportlint.shapes import advice, conditions, edges, narrowing, strategies
 from exportlint.shapes.contract import keeps_relations, same_structure
 from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.kinds import kind_of
+from exportlint.shapes.scalars import held_apart
 from exportlint.shapes.strategies import sizes_of
+from exportlint.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,7 +47,10 @@ if TYPE_CHECKING:
 
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 OF_LAYOUT = "Do not decide by strides or is_contiguous(), which are the example's: use reshape in place of view."
+OF_HELD = "Make it a tensor where it varies, or export one program for each value: a program holds what is no tensor."
+MOST_HELD = 3  # arguments that are named
 FAILS = "the program fails in a call that the eager model accepts"
+REFUSES = "the program refuses a call that the eager model accepts"
 OF_ONE = ", in which a size is 0 or 1: torch assumes that none is"
 _REFUSAL = re.compile("Guard failed|Runtime assertion failed|Expected input")  # a program's words for: not this call
 UNBLAMED = "EXP004"  # the rule of a wrong answer that no guard or branch explains
@@ -369,8 +374,9 @@ class Subject:
         if blame.is_out_of_memory(error):
             raise RefusedError from error
         guard = violated(self.guards, trial.sizes)
-        if guard is None and self._is_of_layout(trial):
-            return self._failure_of_layout(error, trial)
+        other = None if guard is not None else self._otherwise(error, trial)
+        if other is not None:
+            return other
         apart = self._apart(trial) if guard is None else []
         if apart and (any(size < ask.minimum for size, ask in apart) or _REFUSAL.search(str(error))):
             return None  # nobody asked for these sizes, or the program says that it is not for them
@@ -379,7 +385,7 @@ class Subject:
         if guard is not None:
             place: Place | None = guard.place
             only = conditions.words(guard)
-            message = f"the program refuses a call that the eager model accepts; it holds only while {only}"
+            message = f"{REFUSES}; it holds only while {only}"
         else:
             place = self._place_of_failure(trial)
             message = FAILS + (OF_ONE if apart else "")
@@ -399,11 +405,19 @@ class Subject:
     def _place_of_failure(self, trial: Trial) -> Place | None:
         return self.part(trial.inputs) or failing_node.place(self.program, fresh(trial.inputs)) or self.ctx.head()
 
-    def _failure_of_layout(self, error: Exception, trial: Trial) -> FaultError:
-        """The program fails where the same values in another memory layout make it fail no more."""
-        message, place = f"{FAILS}, for its memory layout", self._place_of_failure(trial)
+    def _otherwise(self, error: Exception, trial: Trial) -> FaultError | None:
+        """The fault where a program that fails does so for no size: for a memory layout, or for what is no tensor."""
+        if self._is_of_layout(trial):
+            return self._of_no_size(error, trial, f"{FAILS}, for its memory layout", OF_LAYOUT)
+        held = held_apart(self.model, self.contract, self.example, trial.inputs)
+        if held is None or not self._is_right(held[1]):
+            return None
+        return self._of_no_size(error, trial, f"{REFUSES}; it holds {listed(held[0], MOST_HELD)}", OF_HELD)
+
+    def _of_no_size(self, error: Exception, trial: Trial, message: str, rewrite: str) -> FaultError:
+        place = self._place_of_failure(trial)
         fault = FaultError(message, place, self._words(error), trial, rule=UNBLAMED, outcome="specialises")
-        fault.rewrite = OF_LAYOUT
+        fault.rewrite = rewrite
         return fault
 
     def _is_of_layout(self, trial: Trial) -> bool:
@@ -412,9 +426,13 @@ class Subject:
         pairs = zip(pytree.tree_leaves(trial.inputs), pytree.tree_leaves(straight), strict=True)
         if all(one is other for one, other in pairs):
             return False
+        return self._is_right(straight)
+
+    def _is_right(self, inputs: Inputs) -> bool:
+        """Whether the program answers as the eager model does."""
         try:
             with child.within(2 * self.patience):
-                return self.differ(self.eager(straight), self.run(self.module, straight), straight) is None
+                return self.differ(self.eager(inputs), self.run(self.module, inputs), inputs) is None
         except Exception:
             return False
 
