@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from exportlint.torch_hooks.guards import Guard
 
-Change = Literal["constant", "equal", "related", "divisible", "range", "counted", "apart", "one", "data", "bound"]
+Change = Literal[
+    "constant", "equal", "related", "divisible", "range", "counted", "apart", "one", "left out", "data", "bound"
+]
 
 CHANGES: Mapping[Change, str] = {
     "constant": "Keep the size symbolic here, or declare the dimension static: leave it out of dynamic_shapes.",
@@ -26,6 +28,9 @@ CHANGES: Mapping[Change, str] = {
     "Dim('n', min=4).",
     "one": "Write what is the same for sizes of 0 and 1, as squeeze(d) in place of squeeze(), or declare a minimum, "
     "as in Dim('n', min=2).",
+    "left out": "Replace a condition by tensor operators that hold for all sizes. Where a slice may take all of a "
+    "buffer, which torch tells apart, make the buffer larger, or declare a range without this size, as in "
+    "Dim('n', max=7).",
     "data": "Replace the decision by tensor operators that hold for every number, or state what always holds with "
     "torch._check.",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
@@ -50,6 +55,9 @@ def of_guard(guard: Guard) -> str:
     kind, relation = kind_of(guard), getattr(guard.expression, "rel_op", None)
     if kind == "bound" and relation == "==" and _is_linear(guard.expression):
         return CHANGES["related"]
+    size = _left_out(guard)
+    if size is not None:
+        return CHANGES["left out"].replace("7", str(size - 1)) if size > 2 else CHANGES["apart"]
     text, found = CHANGES[BY_KIND[kind]], conditions.divisibility(guard.expression)
     if isinstance(found, conditions.Multiple):
         rest = f" + {found.rest}" if found.rest else ""
@@ -57,6 +65,14 @@ def of_guard(guard: Guard) -> str:
     elif isinstance(found, conditions.Each):
         text = text.replace("4 * Dim('n')", f"{found.parts[0].divisor} * Dim('n')")
     return text
+
+
+def _left_out(guard: Guard) -> int | None:
+    """The one size that a guard leaves out; ``None`` where it is about several, or leaves out more."""
+    sides = [getattr(guard.expression, side, None) for side in ("lhs", "rhs")]
+    numbers = [int(side) for side in sides if getattr(side, "is_Integer", False)]
+    plain = any(getattr(side, "is_Symbol", False) for side in sides)
+    return numbers[0] if getattr(guard.expression, "rel_op", None) == "!=" and plain and numbers else None
 
 
 def _is_linear(equation: object) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from exportlint.shapes import conditions
 from exportlint.shapes.contract import HINT_MIN, between
-from exportlint.shapes.edges import Asked
+from exportlint.shapes.edges import Asked, holds
 from exportlint.shapes.kinds import kind_of, merged
 from exportlint.text import listed
 
@@ -127,7 +127,8 @@ class _Terms:
             grant, words, why = "equal", f"the same as {self._others(name, size)}", of("equal", "bound")
             words = f"{words}, {between(low, high)}" if narrower else words
         elif narrower:
-            grant, words, why = "range", between(low, high), of("bounded", "unequal", "counted", "apart")
+            words = between(low, _largest(of("unequal", "apart"), low, high))
+            grant, why = "range", of("bounded", "unequal", "counted", "apart")
             if guards := of("pinned", "counted", "divisible"):  # a range is all that torch keeps of these
                 words, why = f"{words} where {conditions.words(guards[0])}", guards
         elif guards := of("divisible"):
@@ -146,6 +147,16 @@ class _Terms:
         if any(str(symbol) not in self._names for symbol in size.free_symbols):
             return "a size that follows from others"
         return re.sub(r"[A-Za-z_]\w*", lambda found: self._names.get(found[0], found[0]), str(size))
+
+
+def _largest(guards: Sequence[Guard], low: int, high: int | None) -> int | None:
+    """The largest size of a range that guards on this size alone do not refuse, as torch tells some sizes apart."""
+
+    def refused(size: int) -> bool:
+        return any(holds(guard, dict.fromkeys(guard.sources.values(), size)) is False for guard in alone)
+
+    alone = [guard for guard in guards if len(guard.sources) == 1]
+    return None if high is None else next((size for size in range(high, low, -1) if not refused(size)), high)
 
 
 def _names(contract: Contract, grants: Granted, guards: Sequence[Guard]) -> dict[str, str]:

@@ -325,12 +325,12 @@ def _of_term(term: Term, search: Search) -> str:
 
 
 def _is_taken(term: Term, tried: list[Guard], search: Search) -> bool:
-    """Whether the eager model takes what a guard refuses of the dimension alone, or of those that it must equal."""
+    """Whether the eager model takes sizes that are not granted: beyond the range, too, of what must be equal."""
+    faults = [fault.guard for fault in search.subject.faults.values()]
     equal = (guard.sources.values() for guard in tried if kind_of(guard) == "equal")
     sizes = {term.leaf.size(term.d)}.union(*equal)
-    faults = [fault.guard for fault in search.subject.faults.values() if fault.guard is not None]
-    taken = [*faults, *(guard for guard in search.narrowing if guard not in search.wishes)]
-    return any(conditions.sizes_of(guard) <= sizes for guard in taken)
+    bounds = [g for g in search.narrowing if kind_of(g) == "bounded" and sizes & set(g.sources.values())]
+    return any(guard in faults for guard in tried) or any(guard not in search.wishes for guard in bounds)
 
 
 def _was_taken(guard: Guard, search: Search) -> bool:

@@ -439,11 +439,12 @@ class Subject:
     def _is_torchs_own(self, guard: Guard, trial: Trial, expected: Any) -> bool:
         """Whether torch tells one size apart, such as a part of 0 or 1 or equal strides, and nothing depends on it.
 
-        Where the size is asked for by its range, the program should take it nevertheless.
+        Where the size is asked for by its range, or is the largest that there is, the program should take it all the
+        same.
         """
         asked = {leaf.size(d): ask for leaf, d, ask in self.contract.asked}
         ranged = any(asked[s].ranged for s in guard.sources.values() if s in asked)
-        if ranged or kind_of(guard) not in ("apart", "unequal"):
+        if ranged or kind_of(guard) not in ("apart", "unequal") or self._at_the_end(guard, trial):
             return False
         if self.space is None:
             return self._answers_unguarded(trial.inputs, expected)
@@ -452,6 +453,12 @@ class Subject:
                 self._answers_unguarded(told.inputs, expected) for told, expected in self.telling(guard, trial)
             )
         return self._harmless[guard.text]
+
+    def _at_the_end(self, guard: Guard, trial: Trial) -> bool:
+        """Whether a size in a guard is the largest that the program has, such as that of a buffer that is sliced."""
+        sizes = [(leaf.size(d), self.granted.of(leaf, d)) for leaf, d, _ in self.contract.asked]
+        ends = {source: self.granted.ranges.get(size, (0, None))[1] for source, size in sizes}
+        return any(trial.sizes.get(source) == ends.get(source, -1) for source in guard.sources.values())
 
     def telling(self, guard: Guard, trial: Trial) -> Iterator[tuple[Trial, Any]]:
         """Calls that violate a guard as a trial does, each with the eager model's result, the trial's sizes first.
