@@ -69,10 +69,11 @@ def of_guard(guard: Guard) -> str:
 
 def _left_out(guard: Guard) -> int | None:
     """The one size that a guard leaves out; ``None`` where it is about several, or leaves out more."""
-    sides = [getattr(guard.expression, side, None) for side in ("lhs", "rhs")]
-    numbers = [int(side) for side in sides if getattr(side, "is_Integer", False)]
-    plain = any(getattr(side, "is_Symbol", False) for side in sides)
-    return numbers[0] if getattr(guard.expression, "rel_op", None) == "!=" and plain and numbers else None
+    if getattr(guard.expression, "rel_op", None) != "!=":
+        return None
+    left, right = guard.expression.lhs, guard.expression.rhs
+    left, right = (left, right) if left.is_Symbol else (right, left)
+    return int(right) if left.is_Symbol and right.is_Integer else None
 
 
 def _is_linear(equation: object) -> bool:
