@@ -8,7 +8,9 @@ import pytest
 import torch
 from commands import marked
 
+from exportlint.checks.shapes import branches
 from exportlint.checks.shapes.branches import Branches
+from exportlint.places import Place
 
 HERE = Path(__file__)
 
@@ -219,3 +221,15 @@ def test_the_tracer_that_was_there_comes_back():
     before = sys.gettrace()
     ways(choose, 1)
     assert sys.gettrace() is before
+
+
+def of_one_line(x):
+    return -x if x > 3 else x  # at: of one line
+
+
+def test_where_two_calls_part_within_a_line():
+    def parting(one, other):
+        return branches.parting(lambda: of_one_line(one), lambda: of_one_line(other))
+
+    assert parting(1, 5) == Place(str(HERE), marked(HERE, "of one line"))
+    assert parting(1, 2) is None

@@ -260,6 +260,34 @@ def test_a_size_of_one_that_torch_assumes_not_to_happen():
     assert found.findings[0].rewrite == "Export from an example in which the size is 2 or more."
 
 
+def single_in_a_line(self, x):
+    return x - x.mean(0) if x.shape[0] > 1 else x  # at: single in a line
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"dynamic_shapes": {"x": {0: Dim("n", min=1, max=16)}}},
+        {"dynamic_shapes": {"x": {0: Dim.DYNAMIC}}},
+        {"inputs2": (X[:1],)},
+    ],
+    ids=["range", "hint", "inputs2"],
+)
+def test_a_size_of_one_that_is_told_apart_within_a_line(asked):
+    found = check(single_in_a_line, **asked)
+    told = [(f.rule, f.severity, f.line) for f in found.findings]
+    assert told == [("EXP301", "error", marked(HERE, "single in a line"))]
+
+
+def negative_in_a_line(self, x):
+    return x - 1 if not torch.compiler.is_exporting() and x.sum() < 0 else x  # at: negative in a line
+
+
+def test_a_value_that_decides_within_a_line():
+    found = check(negative_in_a_line, (X.abs() + 1,))
+    assert [(f.rule, f.line) for f in found.findings] == [("EXP101", marked(HERE, "negative in a line"))]
+
+
 def squeezed(self, x):
     y = x.mean(-1, keepdim=True).squeeze()
     if y.dim() == 0:  # at: squeezed

@@ -180,6 +180,18 @@ class Branches:
         inside += [match for match in matches if match.parts.get(at) == SUBJECT and match not in inside]
 
 
+def parting(first: Callable[[], Any], second: Callable[[], Any]) -> Place | None:
+    """The line of the first condition that went another way in the second of two calls; ``None`` where none did.
+
+    Two calls may run the same lines and part within one, as in ``x - x.mean(0) if len(x) > 1 else x``.
+    """
+    watched = (Branches(), Branches())
+    for branches, function in zip(watched, (first, second), strict=True):
+        branches.watch(function)
+    before, after = (branches.taken for branches in watched)
+    return next((branch.place for branch, ways in after.items() if before.get(branch, ways) != ways), None)
+
+
 @functools.lru_cache(maxsize=1024)
 def _jumps(code: CodeType) -> dict[int, Jump]:
     """The jumps of a code object that decide a condition of the source, by their offsets."""

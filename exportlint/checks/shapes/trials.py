@@ -15,7 +15,7 @@ from exportlint import blame
 from exportlint.checks import divergence, failing_node
 from exportlint.checks.context import call, fresh, mutates, result_of
 from exportlint.checks.isolation import child
-from exportlint.checks.shapes.branches import Branches
+from exportlint.checks.shapes.branches import Branches, parting
 from exportlint.checks.shapes.errors import Errors
 from exportlint.checks.shapes.journal import Entry, Journal
 from exportlint.checks.wrong_result import unexplained, values_part
@@ -533,8 +533,7 @@ class Subject:
         others: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.zeros_like, torch.ones_like, _opposite)
         for change in others:
             changed = pytree.tree_map_only(torch.Tensor, functools.partial(_changed, change), inputs)
-            parted = divergence.place(self._calling(inputs), self._calling(changed))
-            if parted == place:
+            if self._parting(inputs, changed) == place:
                 return True
         return False
 
@@ -549,7 +548,12 @@ class Subject:
 
     def part(self, inputs: Inputs) -> Place | None:
         """Where the eager call parts from that of the example."""
-        return divergence.place(self._calling(self.example), self._calling(inputs))
+        return self._parting(self.example, inputs)
+
+    def _parting(self, one: Inputs, other: Inputs) -> Place | None:
+        """Where two eager calls part: at a line, or within one."""
+        place = divergence.place(self._calling(one), self._calling(other))
+        return place or parting(self._calling(one), self._calling(other))
 
     def _calling(self, inputs: Inputs) -> Callable[[], Any]:
         """A call of a fresh eager model."""
