@@ -68,6 +68,10 @@ Fixes are written into {changed} files. {mended} of the red cases turn green by 
 {labelled} of the red cases hold a rewrite by hand that is captured; of these, {found} turn green ({share_of_labelled}).
 Something else than before is computed in eager by {wrong} files: {differing}; see the notes above.
 
+Beside it, a published figure in another setting: [GraphMend](https://arxiv.org/abs/2509.16248), a compiler pass that
+rewrites source, removes 107 of 147 breaks of `torch.compile`'s graphs (73 %) in the 27 of 195 Hugging Face models that
+have any. Ours counts exports by cases, and a case is green only if all checks are.
+
 | case | rules | before | after | eager |
 |---|---|---|---|---|
 {table}
