@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from exportlint.torch_hooks.guards import Guard
 
 Change = Literal[
-    "constant", "equal", "related", "divisible", "range", "counted", "apart", "one", "left out", "data", "bound"
+    "constant",
+    "equal",
+    "related",
+    "divisible",
+    "range",
+    "counted",
+    "apart",
+    "one",
+    "left out",
+    "data",
+    "bound",
+    "always",
 ]
 
 CHANGES: Mapping[Change, str] = {
@@ -33,6 +44,8 @@ CHANGES: Mapping[Change, str] = {
     "Dim('n', max=7).",
     "data": "Replace the decision by tensor operators that hold for every number, or state what always holds with "
     "torch._check.",
+    "always": "Use Dim.DYNAMIC in place of a named Dim, with the same range, as in Dim.DYNAMIC(max=64): torch then "
+    "checks it in each call instead of proving it.",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
 }
 
@@ -52,6 +65,8 @@ def of_guard(guard: Guard) -> str:
     """What to change where this guard narrows a size."""
     if any(str(symbol).startswith("u") for symbol in guard.expression.free_symbols):
         return CHANGES["data"]
+    if conditions.always(guard.expression):
+        return CHANGES["always"]
     kind, relation = kind_of(guard), getattr(guard.expression, "rel_op", None)
     if kind == "bound" and relation == "==" and _is_linear(guard.expression):
         return CHANGES["related"]

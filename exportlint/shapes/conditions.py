@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sympy  # type: ignore[import-untyped]
 from sympy.printing.precedence import PRECEDENCE  # type: ignore[import-untyped]
 from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
 
@@ -31,9 +32,11 @@ SAMPLES = 150  # of several sizes
 LARGEST = 60  # of several sizes that are tried
 LARGE = 10_000  # sizes above which nothing is small
 ODD = (1, 3, 5, 7)
+SPREAD = (2, 3, 4, 5, 7, 8, 11, 16, 31, 60, 300, LARGE)
 SMALL_DIVISORS = (2, 3, 4, 8)  # tried also where the condition does not name them
 # What Python calls a function of torch's.
 CALLS = {"TruncToInt": "int", "FloorToInt": "math.floor", "CeilToInt": "math.ceil", "RoundToInt": "round"}
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 DIVISIONS = ("Mod", "PythonMod", "FloorDiv", "CleanDiv")
 
 
@@ -124,10 +127,48 @@ def divisibility(expression: Any) -> Multiple | Each | Divides | None:
 def sizes_of(guard: Guard) -> frozenset[str]:
     """The sizes that a condition is about, by torch's words: a factor that both sides have decides nothing."""
     found = divisibility(guard.expression)
-    if not isinstance(found, (Multiple, Each)):
-        return frozenset(guard.sources.values())
-    symbols = set(map(str, found.symbols))
+    if isinstance(found, (Multiple, Each)):
+        symbols = set(map(str, found.symbols))
+    else:
+        symbols = set(map(str, deciding(guard.expression)))
     return frozenset(source for symbol, source in guard.sources.items() if symbol in symbols)
+
+
+@functools.lru_cache(maxsize=1024)
+def deciding(expression: Any) -> tuple[Any, ...]:
+    """The sizes on which it depends whether a condition holds; all where that cannot be said.
+
+    The batch decides nothing in ``batch*(length // 4) != 0``.
+    """
+    symbols = tuple(sorted(expression.free_symbols, key=str))
+    if getattr(expression, "rel_op", "==") == "==" or not 1 < len(symbols) <= MOST_SYMBOLS:
+        return symbols
+    chooses = random.Random(0)
+    bases = [{symbol: chooses.choice(SPREAD) for symbol in symbols} for _ in range(SAMPLES // 3)]
+
+    def decides(symbol: Any) -> bool:
+        return any(len({value_or_none(expression, {**base, symbol: n}) for n in SPREAD}) > 1 for base in bases)
+
+    return tuple(filter(decides, symbols)) or symbols
+
+
+@functools.lru_cache(maxsize=1024)
+def always(expression: Any) -> bool:
+    """Whether a condition holds for all sizes from 2 on that are tried; only of those that such sizes can tell.
+
+    torch keeps what it cannot prove, such as that a size that was padded to a multiple of 4 is one.
+    """
+    symbols = tuple(sorted(getattr(expression, "free_symbols", ()), key=str))
+    if not symbols:
+        return bool(expression)
+    divides = any(type(node).__name__ in DIVISIONS for node in _nodes(expression))
+    told = divides if len(symbols) == 1 else getattr(expression, "rel_op", "!=") != "!="
+    if len(symbols) > MOST_SYMBOLS or not told:
+        return False
+    chooses = random.Random(0)
+    large = ({symbol: chooses.randint(LARGE, 2 * LARGE) for symbol in symbols} for _ in range(SAMPLES))
+    samples = itertools.chain(_samples(symbols, _divisors(expression)), large)
+    return all(value_or_none(expression, values) is True for values in samples)
 
 
 def obscurity(guard: Guard) -> int:
@@ -248,6 +289,23 @@ def value_or_none(expression: Any, values: Values) -> Any:
         return None
 
 
+def _without_minus(relation: Any) -> tuple[Any, str, Any] | None:
+    """Both sides of an inequality, with what is subtracted on one side added to the other; ``None`` for others."""
+    sides = [sympy.Add.make_args(side) for side in (relation.lhs, relation.rhs)]
+    minus = [[part for part in parts if part.free_symbols and part.could_extract_minus_sign()] for parts in sides]
+    if relation.rel_op not in MIRRORED or not any(minus):
+        return None
+    added, taken, number = sympy.Integer(0), sympy.Integer(0), sympy.Integer(0)
+    for part in sympy.Add.make_args(sympy.expand(relation.lhs - relation.rhs)):
+        if part.is_number:
+            number += part
+        elif part.could_extract_minus_sign():
+            taken -= part
+        else:
+            added += part
+    return (taken, MIRRORED[relation.rel_op], number) if not added else (added, relation.rel_op, taken - number)
+
+
 class _Words(StrPrinter):  # type: ignore[misc]
     """Writes expressions as Python does, with other names for symbols."""
 
@@ -262,6 +320,10 @@ class _Words(StrPrinter):  # type: ignore[misc]
         return self._names.get(str(symbol), unknown)
 
     def _print_Relational(self, relation: Any) -> str:  # noqa: N802
+        turned = _without_minus(relation)
+        if turned is not None:
+            left, sign, right = turned
+            return f"{self._print(left)} {sign} {self._print(right)}"
         return f"{self._print(relation.lhs)} {relation.rel_op} {self._print(relation.rhs)}"
 
     def _binary(self, sign: str, expression: Any) -> str:

@@ -30,6 +30,7 @@ DOES: dict[Kind, str] = {
     "unequal": "tells one size apart",
     "apart": "tells one size apart",
 }
+UNSEEN = "asks for what holds for every size, which torch does not see"
 TELLING = tuple(DOES)
 SOURCE = re.compile(r"L\[[^\]]+\][^\s,()]*?\.size\(\)\[\d+\]")
 PATH = re.compile(r"inputs((?:\[[^\]]+\]|\.\w+)+)\.shape\[(\d+)\]")  # the same in what is said of hints
@@ -58,7 +59,8 @@ LARGER = "Export from an example in which the size is 2 or more."
 
 def say(guard: Guard) -> str:
     """What happens at the guard's line, in one sentence."""
-    return f"this line {DOES[kind_of(guard)]}: {conditions.words(guard)}"
+    does = UNSEEN if conditions.always(guard.expression) else DOES[kind_of(guard)]
+    return f"this line {does}: {conditions.words(guard)}"
 
 
 def of_refusal(
@@ -81,12 +83,12 @@ def of_refusal(
         contract: What was asked, for the names of dimensions.
         head: Where the model begins.
     """
-    names = _names(contract)
+    names, kin = _names(contract), _kin(contract)
     found: list[tuple[tuple[Any, ...], Finding, frozenset[str]]] = []
     for line, evidence in _violations(str(error)):
         kinds = next(kinds for pattern, kinds in WORDS if pattern.search(line))
         sources = _sources(line, names)
-        meant = _meant(guards, kinds, sources, names)
+        meant = _meant(guards, kinds, sources, kin)
         for guard in meant:
             rule = blame.size_rule(guard.place)
             rewrite = advice.of_guard(guard)
@@ -140,6 +142,15 @@ def _names(contract: Contract | None) -> dict[str, set[str]]:
     return found
 
 
+def _kin(contract: Contract | None) -> dict[str, set[str]]:
+    """The sizes that follow each `Dim`, as `2 * b` follows `b`, by torch's words for them."""
+    found: dict[str, set[str]] = {}
+    for leaf, d, ask in contract.asked if contract is not None else ():
+        if ask.variable:
+            found.setdefault(ask.variable, set()).add(leaf.size(d))
+    return found
+
+
 def _sources(line: str, names: Mapping[str, set[str]]) -> set[str]:
     """The sizes that a violation is about."""
     found = set(SOURCE.findall(line))
@@ -178,7 +189,7 @@ def _one(findings: Sequence[Finding]) -> Finding:
 
 
 def _meant(
-    guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str], names: Mapping[str, set[str]]
+    guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str], kin: Mapping[str, set[str]]
 ) -> list[Guard]:
     """The guards that a violation can be about: of its kinds, and over its sizes where it names them."""
     live = [guard for guard in guards if not guard.deferred and guard.place is not None]
@@ -193,10 +204,22 @@ def _meant(
     about = [guard for guard in of_kind if sources & set(guard.sources.values())]
     if same or about or not kinds:
         return same or about
-    return [guard for guard in live if sources & set(guard.sources.values()) and not _is_declared(guard, names)]
+    found = _meant_of_kin(guards, kinds, sources, kin)
+    if found:
+        return found
+    return [guard for guard in live if sources & set(guard.sources.values()) and not _is_declared(guard, kin)]
 
 
-def _is_declared(guard: Guard, names: Mapping[str, set[str]]) -> bool:
-    """Whether a guard makes equal what is one `Dim`."""
+def _meant_of_kin(
+    guards: Sequence[Guard], kinds: frozenset[Kind], sources: set[str], kin: Mapping[str, set[str]]
+) -> list[Guard]:
+    """The guards that narrow a size which others follow, such as ``b`` where ``2*b`` is violated."""
+    wider = set().union(*(same for same in kin.values() if same & sources))
+    live = (guard for guard in guards if not guard.deferred and guard.place is not None and kind_of(guard) in kinds)
+    return [guard for guard in live if wider & set(guard.sources.values())]
+
+
+def _is_declared(guard: Guard, kin: Mapping[str, set[str]]) -> bool:
+    """Whether a guard makes equal what follows one `Dim`."""
     sizes = set(guard.sources.values())
-    return kind_of(guard) == "equal" and any(sizes <= same for same in names.values())
+    return kind_of(guard) == "equal" and any(sizes <= same for same in kin.values())

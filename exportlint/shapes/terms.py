@@ -76,6 +76,7 @@ class _Terms:
         """`shared`: the sizes that several may not differ in, each with their names and what they vary with."""
         self._granted, self._shared = grants, shared
         self._guards = [guard for guard in guards if not guard.deferred]
+        self._sizes = {leaf.size(d): grants.of(leaf, d) for leaf in contract.leaves for d in range(len(leaf.shape))}
         self._merged = merged(self._guards)
         self._pinned = [g for g in self._guards if kind_of(g) == "pinned" and len(g.sources) == 1]
         self._names = _names(contract, grants, guards)
@@ -129,13 +130,23 @@ class _Terms:
         elif narrower:
             words = between(low, _largest(of("unequal", "apart"), low, high))
             grant, why = "range", of("bounded", "unequal", "counted", "apart")
-            if guards := of("pinned", "counted", "divisible"):  # a range is all that torch keeps of these
+            if guards := self._left(of("pinned", "counted", "divisible")):  # a range is all that torch keeps of these
                 words, why = f"{words} where {conditions.words(guards[0])}", guards
-        elif guards := of("divisible"):
+        elif guards := self._left(of("divisible")):
             grant, words, why = "divisible", f"where {conditions.words(guards[0])}", guards
-        elif guards := of("pinned") or of("bound", "counted", "unequal", "apart"):
+        elif guards := self._left(of("pinned") or of("bound", "counted", "unequal", "apart")):
             grant, words, why = "bound", f"where {conditions.words(guards[0])}", guards
         return grant, words, why
+
+    def _left(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
+        """The guards that do not hold anyway for the sizes that are granted."""
+        return tuple(guard for guard in guards if not conditions.always(self._granted_in(guard)))
+
+    def _granted_in(self, guard: Guard) -> Any:
+        """The condition in terms of what is granted: constants, and sizes that follow others, are put in."""
+        symbols = {str(symbol): symbol for symbol in guard.expression.free_symbols}
+        known = {symbols[name]: self._sizes[source] for name, source in guard.sources.items() if source in self._sizes}
+        return guard.expression.subs(known)
 
     def _others(self, name: str, size: Any) -> str:
         """The sizes that one may not differ from, though it does not vary with them."""

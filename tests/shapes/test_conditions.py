@@ -115,3 +115,55 @@ def test_what_torch_asks_for_is_told_in_words(forward, dims):
     by = r"3|24|2" if dims == (0,) or forward is not thirds else r"3\*\(x\.shape\[0\] // 3\)"
     assert re.search(rf"^where x\.shape.* is divisible by ({by})$", told[0])
     assert not any(re.search(r"\b[su]\d+\b|Eq\(|Mod\(", words) for words in told)
+
+
+PADDED = A + Mod(-A, 4)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (sympy.Le(-A, -4, evaluate=False), "x.shape[0] >= 4"),
+        (sympy.Le(C - B + A, 0, evaluate=False), "x.shape[0] + y.shape[0] <= x.shape[1]"),
+        (sympy.Lt(A - B, 3, evaluate=False), "x.shape[0] < x.shape[1] + 3"),
+        (sympy.Ge(4 - A, B, evaluate=False), "x.shape[0] + x.shape[1] <= 4"),
+        (sympy.Le(A, 4, evaluate=False), "x.shape[0] <= 4"),
+    ],
+)
+def test_nothing_is_subtracted_in_an_inequality(expression, words):
+    assert conditions.words(Guard(expression, False, None, SOURCES)) == words
+
+
+@pytest.mark.parametrize(
+    ("expression", "sizes"),
+    [
+        (sympy.Ne(8 * A * FloorDiv(B, 4), 0), {B}),
+        (sympy.Ne(8 * A * FloorDiv(B, 4) * FloorDiv(B, FloorDiv(B, 4)), 0), {B}),
+        (A + C <= B, {A, B, C}),
+        (A * B < 100, {A, B}),
+        (A * B < 10_000_000, {A, B}),
+        (sympy.Eq(A, B), {A, B}),
+    ],
+)
+def test_what_decides_nothing_in_a_condition_is_left_out(expression, sizes):
+    guard = Guard(expression, False, None, {str(s): SOURCES[str(s)] for s in expression.free_symbols})
+    assert conditions.sizes_of(guard) == {SOURCES[str(symbol)] for symbol in sizes}
+
+
+@pytest.mark.parametrize(
+    ("expression", "always"),
+    [
+        (sympy.Eq(Mod(PADDED, 4), 0), True),
+        (sympy.Eq(Mod(PADDED, FloorDiv(PADDED, 4)), 0), True),
+        (sympy.Eq(FloorDiv(A + FloorDiv(A + 1, 2) - 1, FloorDiv(A + 1, 2)), 2), True),
+        (sympy.Le(B * A, A * (B - 1) + A, evaluate=False), True),
+        (sympy.Eq(Mod(A, 4), 0), False),
+        (sympy.Ne(FloorDiv(A, 2), 1), False),
+        (sympy.Ne(Mod(A, 700), 690), False),
+        (A <= 100_000, False),
+        (A * B <= 100_000, False),
+        (sympy.Ne(A, 5000), False),
+    ],
+)
+def test_what_holds_for_every_size(expression, always):
+    assert conditions.always(expression) == always

@@ -259,3 +259,35 @@ def test_what_many_findings_of_one_line_say_is_cut():
 
 def test_an_error_of_another_kind_is_not_about_narrowing():
     assert narrowing.of_refusal([guard(sympy.Eq(A, 4))], ValueError("something else"), "breaks") == ()
+
+
+def test_a_size_that_follows_one_that_is_pinned_is_pinned_there():
+    class Pooled(nn.Module):
+        def forward(self, x, y):
+            n = len(y)  # at: len
+            return x.view(2, n, -1).mean(0) + y  # at: view
+
+    rows = Dim("rows", min=2, max=10)
+    args, shapes = (torch.ones(8, 3), torch.ones(4, 3)), ({0: 2 * rows}, {0: rows})
+    with GuardLog() as log, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.export.export(Pooled(), args, dynamic_shapes=shapes, strict=False)
+    guards = [g for g in log.guards if g.place.line in (marked(HERE, "len"), marked(HERE, "view"))]  # else torch's own
+    assert len({g.place for g in guards}) == 2
+    contract = declared(Pooled(), (args, {}), shapes)
+    (found,) = narrowing.of_refusal(guards, caught.value, "breaks", contract=contract)
+    assert found.line == marked(HERE, "len")
+    assert "marked rows as dynamic" in found.evidence
+    assert "marked 2*rows as dynamic" in found.evidence
+
+
+def test_what_holds_for_every_size_is_not_to_be_padded():
+    class Padded(nn.Module):
+        def forward(self, x):
+            x = nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4))
+            return x.view(x.shape[0], x.shape[1] // 4, 4, x.shape[2]).mean(2)
+
+    example = (torch.ones(2, 8, 3),)
+    (found,) = refused(Padded, example, {"x": {1: Dim("n", max=64)}})
+    assert found.message.startswith(f"this line {narrowing.UNSEEN}")
+    assert found.rewrite == advice.CHANGES["always"]
+    torch.export.export(Padded(), example, dynamic_shapes={"x": {1: Dim.DYNAMIC(max=64)}})  # as it says

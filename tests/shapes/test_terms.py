@@ -133,3 +133,26 @@ def test_what_pins_one_of_several_equal_sizes_is_why_all_are_constant():
         assert {g.place.line for g in found[name].guards} == {marked(Path(__file__), "pins")}
         assert len(found[name].guards) == 1
     assert (found["x.shape[1]"].grant, found["y.shape[1]"].grant) == ("equal", "equal")
+
+
+def halves(self, x):
+    one, other = x.chunk(2, 1)
+    return one.sum(1) + other.sum(1)
+
+
+def doubled_then_pinned(self, x, y):
+    h = x + y + torch.ones(int(x.shape[0]), 1)
+    return h.view(2, -1)
+
+
+def windows(self, x):
+    return x.view(x.shape[0], x.shape[1] // 3, 3, 2).sum(1)
+
+
+def test_conditions_that_narrow_nothing_are_not_told():
+    assert all("== 2" not in term.granted for term in of(halves, (X,), {"x": AUTO}).values())
+    found = of(doubled_then_pinned, (X, Y), {"x": AUTO, "y": AUTO})
+    assert "where" not in found["x.shape[1]"].granted  # 4 times a size is a multiple of 2
+    found = of(windows, (torch.ones(4, 6, 2),), {"x": AUTO})
+    assert found["x.shape[0]"].grant == "as asked"
+    assert found["x.shape[1]"].granted == "where x.shape[1] is divisible by 3"
