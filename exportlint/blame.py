@@ -138,6 +138,8 @@ SYMPTOMS = (
     _symptom("EXP301", "a dynamic size is narrowed here", r"Constraints violated", r"ConstraintViolation"),
 )
 
+# Names of decorators that keep results: cache, lru_cache, cached_property, cachedmethod, cache_on_self, memoize.
+CACHING = re.compile(r"^(?!.*(clear|fresh|reset|without|no_))(.*_)?(cached?(method)?|memoi[sz]ed?)(_|$)")
 OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|Cannot allocate memory|bad_alloc|out of memory")
 
 
@@ -320,9 +322,16 @@ def _cache_lines(file: str) -> frozenset[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and any(_stores(child) for child in node.body):
             lines.update(range(node.lineno, (node.test.end_lineno or node.lineno) + 1))
-        elif isinstance(node, ast.FunctionDef) and any("cache" in ast.unparse(d) for d in node.decorator_list):
+        elif isinstance(node, ast.FunctionDef) and any(map(_is_cache, node.decorator_list)):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return frozenset(lines)
+
+
+def _is_cache(decorator: ast.expr) -> bool:
+    """Whether a decorator keeps what a function returned, by its name; what it is called with says nothing."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return CACHING.match(name) is not None
 
 
 def _stores(statement: ast.stmt) -> bool:

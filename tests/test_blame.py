@@ -319,13 +319,31 @@ class A:
 @functools.lru_cache
 def table(length):
     return torch.arange(int(length))
+
+@renamed("past", new_name="cache")
+def rows(x, cache=None):
+    return list(x)
+
+@memo.cached_method(ttl=3)
+def positions(length):
+    return torch.arange(int(length))
+
+@keys[cache]
+@clear_cache
+def items(x):
+    return list(x)
+
+class Table:
+    @cached_property
+    def sizes(self):
+        return list(self.x)
 """
 
 
 @pytest.mark.parametrize(
     ("line", "rule"),
     [(4, "EXP302"), (5, "EXP301"), (6, "EXP301"), (7, "EXP301"), (8, "EXP302"), (9, "EXP302"), (11, "EXP301"),
-     (13, "EXP301"), (17, "EXP302")],
+     (13, "EXP301"), (17, "EXP302"), (21, "EXP301"), (25, "EXP302"), (30, "EXP301"), (35, "EXP302")],
 )  # fmt: skip
 def test_the_rule_for_a_size_that_is_narrowed(tmp_path, line, rule):
     file = tmp_path / "caches.py"
