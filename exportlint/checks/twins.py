@@ -16,8 +16,11 @@ from exportlint.checks.context import ModelError, call
 from exportlint.checks.results import of_model_error
 from exportlint.checks.twin_dtype import compare_dtypes
 from exportlint.findings import CheckResult
+from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
     from torch.export import ExportedProgram
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from exportlint.findings import Finding
     from exportlint.places import Place
     from exportlint.shapes.contract import Granted
+    from exportlint.torch_hooks.guards import Guard
 
 NAME = "twins"
 UNASKED = re.compile(r"not in range \[|is not equal to|only equality constraints")
@@ -71,18 +75,22 @@ def _by_size(ctx: Context, notes: list[str]) -> list[Finding] | None:
     program = ctx.program() if ctx.dynamic_shapes is not None else _export(ctx, ctx.example())
     if program is None:
         return None  # what a dimension that was asked for breaks is for the check ``shapes`` to say
+    theirs, ours = GuardLog(), GuardLog()
     try:
-        twin = ctx.export(ctx.dynamic_shapes or _varying(ctx, second), second)
+        with theirs:
+            twin = ctx.export(ctx.dynamic_shapes or _varying(ctx, second), second)
     except Exception as error:
         return _refused(ctx, error, notes)
     parting, ranges = _parting(program, twin), _ranges(program, twin)
     if parting is None and ranges is None:
         return []
-    again = _export(ctx, ctx.example())
+    with ours:
+        again = _export(ctx, ctx.example())
     if again is None or _parting(program, again) is not None:
         notes.append("the program differs from export to export")
         return None
-    place = _decision(ctx, second) or (parting.place if parting is not None else None) or ctx.head()
+    place = _freezing(ours.guards, theirs.guards) or _decision(ctx, second)
+    place = place or (parting.place if parting is not None else None) or ctx.head()
     what = parting.words if parting is not None else str(ranges)
     message = "the sizes of the example decide what is captured: another example gives another program"
     return [blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=what)]
@@ -123,6 +131,22 @@ def _refused(ctx: Context, error: Exception, notes: list[str]) -> list[Finding] 
     place = blame.place_of(error) or (second and _decision(ctx, second)) or ctx.head()
     message = "the sizes of the example decide whether the model is captured: from the second example call it is not"
     return [blame.finding(blame.size_rule(place), message, place, outcome="specialises", evidence=words)]
+
+
+def _freezing(ours: Sequence[Guard], theirs: Sequence[Guard]) -> Place | None:
+    """The line at which a size becomes a constant that is another one in the other program.
+
+    The programs part later: where the constant is used, and torch keeps of a node's lines those of a ``forward`` only.
+    """
+    from exportlint.shapes.kinds import kind_of
+
+    for guards, others in ((ours, theirs), (theirs, ours)):
+        alike = {guard.text for guard in others}
+        for guard in guards:
+            own = not guard.deferred and guard.text not in alike
+            if own and guard.place is not None and kind_of(guard) == "pinned":
+                return guard.place
+    return None
 
 
 def _decision(ctx: Context, second: Inputs) -> Place | None:

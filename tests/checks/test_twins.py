@@ -45,6 +45,26 @@ class Unrolled(nn.Module):
         return torch.cat(parts, 1)
 
 
+class Listed(nn.Module):
+    def forward(self, x):
+        parts = self.parts(x)
+        return torch.stack(parts).sum(0)
+
+    def parts(self, x):
+        return list(x)  # listed
+
+
+class Looped(nn.Module):
+    def forward(self, x):
+        return self.scan(x)
+
+    def scan(self, x):
+        total, length = torch.zeros_like(x[:, 0]), int(x.shape[1])  # looped
+        for i in range(length):
+            total = total * 0.5 + x[:, i]
+        return total
+
+
 DYNAMIC = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
 
 
@@ -67,6 +87,12 @@ def test_a_program_that_depends_on_the_size_of_the_example(kind, line):
     assert [found[:3] for found in alarms(result)] == [("EXP301", "warning", line)], result
     assert result.outcome == "failed"
     assert result.reason.endswith("another example gives another program")
+
+
+@pytest.mark.parametrize(("kind", "line"), [(Listed, line_of("listed")), (Looped, line_of("looped"))])
+def test_a_size_that_every_program_holds_as_a_constant_is_told_where_it_became_one(kind, line):
+    result = check(case(kind, dynamic_shapes=None))
+    assert [found[:3] for found in alarms(result)] == [("EXP301", "warning", line)], result
 
 
 def test_dimensions_in_which_two_calls_differ_are_dynamic_without_a_word_of_the_case():
