@@ -53,7 +53,8 @@ bench: $(VENV)/.installed-test  ## measure the check device: what it finds, what
 	$(BIN)/python benchmarks/device_cost.py
 
 zoo: $(VENV_ZOO)/.installed  ## check some 400 models of transformers, timm and torchvision (hours; goes on where it stopped)
-	$(VENV_ZOO)/bin/python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output zoo.jsonl
+	$(VENV_ZOO)/bin/python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output zoo.jsonl \
+	  --checks capture,device,shapes,twins,state,lint --timeout 300
 	$(VENV_ZOO)/bin/python benchmarks/zoo.py zoo.jsonl --output benchmarks/results/zoo.md
 	$(VENV_ZOO)/bin/python benchmarks/zoo_readiness.py zoo.jsonl --folder docs/zoo
 	$(VENV_ZOO)/bin/python benchmarks/score_card.py

@@ -3,7 +3,8 @@
     python -m exportlint.zoo run --list benchmarks/zoo_models.txt --output RESULTS.jsonl
     python benchmarks/zoo.py RESULTS.jsonl... --output benchmarks/results/zoo.md
 
-Where results hold a model several times, the last line counts. A finding is *shown by* a script in ``fixtures/found/``
+It is about the checks that look for what the environment of an export left in the program; of the others tells
+``docs/zoo/readiness.md``. Where results hold a model several times, the last line counts. A finding is *shown by* a script in ``fixtures/found/``
 that shows the same rule in the same file without exportlint, at the same line if there is such a script.
 """
 
@@ -22,6 +23,7 @@ from exportlint import whole_file
 FOUND = Path(__file__).parent.parent / "fixtures" / "found"
 LIST = Path(__file__).parent / "zoo_models.txt"
 HEADER = re.compile(r"^# (EXP\d+) (\S+?):(\d+)", re.MULTILINE)
+CHECKS = ("capture", "device", "twins", "state")
 NOT_BUILT = (
     "the factory fails",
     "the example inputs cannot be made",
@@ -31,10 +33,12 @@ NOT_BUILT = (
 
 
 def read(paths: list[Path]) -> dict[str, dict[str, Any]]:
-    """The last record of each model."""
+    """The last record of each model, with the checks that this is about."""
     lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-    records = [json.loads(line) for line in lines]
-    return {record["model"]: record for record in records}
+    records = {record["model"]: record for record in map(json.loads, lines)}
+    for case in (record["case"] for record in records.values() if record["case"] is not None):
+        case["checks"] = [check for check in case["checks"] if check["name"] in CHECKS]
+    return records
 
 
 def proofs() -> dict[tuple[str, str, str | None], str]:
@@ -92,7 +96,7 @@ def made_with(records: dict[str, dict[str, Any]]) -> list[str]:
     for record in records.values():
         versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
         devices = ", ".join(record["settings"]["devices"])
-        sets[f"{versions}; devices: {devices}; {record['settings']['timeout']:.0f} s a check"].append(record)
+        sets[f"{versions}; devices: {devices}; {str(record['settings']['timeout']).removesuffix('.0')} s a check"].append(record)
     return [
         f"- {len(group)} models, {min(r['date'] for r in group)[:10]}, {sum(r['seconds'] for r in group) / 60:.0f} min "
         f"of wall-clock time in all: {words}"
