@@ -208,3 +208,15 @@ def count_of(node: cst.BaseExpression) -> str:
 def receiver(node: cst.BaseExpression) -> str:
     """The variable whose attribute an expression is; empty for anything else."""
     return node.value.value if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) else ""
+
+
+# What gives a tensor another size, which both ways must agree on.
+_RESIZING = (
+    "pad", "cat", "concat", "stack", "hstack", "vstack", "repeat", "tile", "repeat_interleave", "interpolate",
+    "nonzero", "unique", "masked_select",
+)  # fmt: skip
+
+
+def resizes(value: cst.BaseExpression) -> bool:
+    """Whether an expression makes a tensor of another size than those that it is made of."""
+    return isinstance(value, cst.Call) and last_name(value.func) in _RESIZING

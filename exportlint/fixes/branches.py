@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from exportlint.fixes.blocks import assigned, bound_before, decided, in_place_of, lines_of, names_in
+from exportlint.fixes.blocks import assigned, bound_before, decided, in_place_of, lines_of, names_in, resizes
+from exportlint.fixes.conditions import condition
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError, last_name
 
@@ -58,11 +59,12 @@ def branched(tree: Tree, edit: Branched) -> list[Text]:
     given = [name for name in dict.fromkeys((*results, *first.binds, *second.binds))
              if name in before and any(name in w.reads or (name in results and name not in w.binds)
                                        for w in (first, second))]  # fmt: skip
+    _need_tensors_before(tree, function, node, given)
     names = _names(tree, function)
     name, imports = torch_name(tree, "torch.cond")
     lines = [*_function(names[0], first, given, results, tree), "", *_function(names[1], second, given, results, tree)]
     operands = f"({', '.join(given)}{',' if len(given) == 1 else ''})"
-    call = f"{name}({tree.source(node.test)}, {names[0]}, {names[1]}, {operands})"
+    call = f"{name}({condition(tree, node.test)}, {names[0]}, {names[1]}, {operands})"
     lines += ["", f"{', '.join(results)} = {call}"]
     return [*imports, in_place_of(tree, node, lines)]
 
@@ -100,6 +102,22 @@ def _need_tensor(value: cst.BaseExpression) -> None:
     changes = isinstance(value, cst.Call) and last_name(value.func).endswith("_")
     if isinstance(value, _PLAIN) or number or changes or old:
         raise UnfitError("it binds what may be no new tensor")
+    if resizes(value):
+        raise UnfitError("it binds a tensor of another size")
+
+
+def _need_tensors_before(tree: Tree, function: cst.FunctionDef, node: cst.If, names: Sequence[str]) -> None:
+    """Look whether variables may be tensors before a decision.
+
+    Raises:
+        UnfitError: When one is bound to what is none.
+    """
+    for statement in tree.inside(function, cst.Assign):
+        bound = {t.target.value for t in statement.targets if isinstance(t.target, cst.Name)} & set(names)
+        number = isinstance(statement.value, cst.Call) and last_name(statement.value.func) in _NUMBERS
+        plain = isinstance(statement.value, (*_PLAIN, cst.UnaryOperation)) or last_name(statement.value) == "None"
+        if bound and (number or plain) and tree.span(statement)[1] <= tree.span(node)[0]:
+            raise UnfitError("what it binds is no tensor before")
 
 
 def _results(tree: Tree, function: cst.FunctionDef, node: cst.If, ways: Sequence[_Way], before: set[str]) -> list[str]:

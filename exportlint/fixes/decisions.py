@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes import numbers
-from exportlint.fixes.blocks import assigned, decided, only_one
+from exportlint.fixes.blocks import assigned, decided, only_one, resizes
+from exportlint.fixes.conditions import condition
 from exportlint.fixes.edits import Selected
 from exportlint.fixes.imports import torch_name
-from exportlint.fixes.tree import Text, Tree, UnfitError, applied, is_atom, last_name
+from exportlint.fixes.tree import Text, Tree, UnfitError, applied, last_name
 
 if TYPE_CHECKING:
     from exportlint.fixes.edits import Skipped, Unread
@@ -68,7 +69,10 @@ def selected(tree: Tree, edit: Selected) -> list[Text]:
     """``torch.where`` in place of a decision between two values."""
     test = tree.expression(edit.range)
     outer = tree.parents[test]
+    if isinstance(outer, cst.UnaryOperation) and isinstance(outer.operator, cst.Not):
+        test, outer = outer, tree.parents[outer]
     if isinstance(outer, cst.IfExp) and outer.test is test:
+        _need_place_for_tensor(tree, outer)
         start, end = tree.span(outer)
         tree.uncommented(start, end)
         name, imports = torch_name(tree, "torch.where")
@@ -78,24 +82,25 @@ def selected(tree: Tree, edit: Selected) -> list[Text]:
     raise UnfitError("it decides more than two values")
 
 
+def _need_place_for_tensor(tree: Tree, node: cst.IfExp) -> None:
+    """Look whether a tensor may stand in the place of what is decided.
+
+    Raises:
+        UnfitError: When Python needs a number there.
+    """
+    outer = tree.parents[node]
+    call = tree.parents.get(outer) if isinstance(outer, cst.Arg) else None
+    counted = isinstance(call, cst.Call) and last_name(call.func) in ("range", "slice", "int", "float", "bool", "len")
+    if counted or isinstance(outer, (cst.Index, cst.Slice)):
+        raise UnfitError("Python needs a number there")
+
+
 def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpression, other: cst.BaseExpression) -> str:
     for value in (body, other):
         plain = isinstance(value, (cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Lambda))
-        if plain or last_name(value) in ("None", "True", "False"):
+        if plain or resizes(value) or last_name(value) in ("None", "True", "False"):
             raise UnfitError("it decides between values that are no tensors")
-    return f"{name}({_condition(tree, test)}, {tree.source(body)}, {tree.source(other)})"
-
-
-def _condition(tree: Tree, test: cst.BaseExpression) -> str:
-    """A test as a tensor of bools: what compares whole tensors does it element by element."""
-    if isinstance(test, cst.Call) and last_name(test.func) == "equal":
-        values = [arg.value for arg in test.args]
-        if isinstance(test.func, cst.Attribute) and last_name(test.func.value) != "torch":
-            values.insert(0, test.func.value)
-        if len(values) != 2 or not all(map(is_atom, values)):
-            raise UnfitError("what is compared is not plain")
-        return f"({tree.source(values[0])} == {tree.source(values[1])}).all()"
-    return tree.source(test)
+    return f"{name}({condition(tree, test)}, {tree.source(body)}, {tree.source(other)})"
 
 
 def chosen(tree: Tree, node: cst.If) -> list[Text]:

@@ -37,6 +37,8 @@ _PLACED = (
     "masked_scatter",
     "index_put",
 )
+# What no tensor without elements has.
+_EXTREMES = ("max", "min", "amax", "amin", "argmax", "argmin", "median", "mode", "aminmax", "item")
 _MADE = ("zeros", "empty", "ones", "new_zeros", "new_empty", "new_ones")
 
 
@@ -55,6 +57,8 @@ def unasked(tree: Tree, edit: Unasked) -> list[Text]:
         _need_idle(tree, _behind(tree, node, cst.For), name, tree.around(node, cst.For))
     elif not isinstance(only, cst.Return) or not _is_nothing(only.value):
         raise UnfitError("what it does where there is nothing is not known")
+    else:
+        _need_no_element(tree, node)
     return [without(tree, node)]
 
 
@@ -101,6 +105,23 @@ def _behind(tree: Tree, node: cst.If, kind: type[cst.For]) -> list[cst.BaseSmall
         raise UnfitError("it is not in the body of a loop")
     body = list(block.body)
     return smalls(body[body.index(node) + 1 :])
+
+
+def _need_no_element(tree: Tree, node: cst.If) -> None:
+    """Look whether what follows a question in its function does without any element.
+
+    Raises:
+        UnfitError: When it asks for the largest of all, the first, or the like.
+    """
+    function, end = tree.around(node, cst.FunctionDef), tree.span(node)[1]
+    for call in tree.inside(function.body, cst.Call):
+        alone = len(call.args) == (1 if isinstance(call.func, cst.Name) or last_name(call.func.value) == "torch" else 0)  # type: ignore[attr-defined]
+        if tree.span(call)[0] >= end and last_name(call.func) in _EXTREMES and alone:
+            raise UnfitError("what follows needs an element")
+    for part in tree.inside(function.body, cst.Subscript):
+        first = part.slice[0].slice
+        if tree.span(part)[0] >= end and isinstance(first, cst.Index) and isinstance(first.value, cst.Integer):
+            raise UnfitError("what follows needs an element")
 
 
 def _is_nothing(value: cst.BaseExpression | None) -> bool:

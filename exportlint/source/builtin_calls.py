@@ -220,6 +220,8 @@ def _extreme(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     found = [v for value in values for v in options(value)]
     for kind in (Tensor, Number, Size):
         for value in found:
+            if isinstance(value, Tensor) and not all(isinstance(v, Tensor) for v in found):
+                return replace(value, placement="unknown", site=None)  # or the number, which has no device
             if isinstance(value, kind):
                 return value.opaque if isinstance(value, Size) else value
     fixed = all(is_setting(v) for v in found)

@@ -36,6 +36,20 @@ return z
 """
 
 
+COND_NOT = """
+def if_so(x):
+    y = x.clamp(max=9)
+    x = y + 1
+    return x
+
+def if_not(x):
+    return x.clone()
+
+x = torch.cond(~torch.isfinite(x).all(), if_so, if_not, (x,))
+return x
+"""
+
+
 def method(body: str, **given: str) -> str:
     """An example whose forward has this body."""
     return example(f"def forward(self, x):\n{indent(dedent(body).strip(), '    ')}", **given)
@@ -70,6 +84,11 @@ def method(body: str, **given: str) -> str:
             "if x.sum() > 0:\n    y = x * 2\n    # kept\n    z = y + 1\nelse:\n    z = x - 1\nreturn z",
             COND,
         ),
+        (
+            "if not torch.isfinite(x).all():\n    y = x.clamp(max=9)\n    x = y + 1\nreturn x",
+            COND_NOT,
+        ),
+        ("return x if not (x > 1).all() else x + 1", "return torch.where(~(x > 1).all(), x, x + 1)"),
         ("return x + self.table[x.argmax()]", "return x + self.table[x.argmax()[None]][0]"),
         ("y = torch.stack([x[i] * 2 for i in range(len(x))])\nreturn y", "y = x * 2\nreturn y"),
     ],
@@ -88,6 +107,11 @@ def test_code_of_a_kind_is_rewritten(body: str, wanted: str) -> None:
         "rows = x[:, 0].nonzero()[:, 0]\nif len(rows) > 1:\n    x = x.index_fill(0, rows, 2)\nreturn x",
         "if (x > 0).any():\n    raise ValueError(f'no {x.shape}')\nreturn x",
         "n = x.max().item()\nif n > 3:\n    return x - n\nreturn x[: int(n)]",
+        "return x * 2 if x.sum() else x + 1",
+        "z = 0\nif x.sum() > 0:\n    z = x.sum() + 1\n    x = x * 2\nreturn x + z",
+        "if x.sum() > 0:\n    y = torch.cat([x, x])\nelse:\n    y = x * 2\nreturn y.sum()",
+        "for i in range(1 if x.sum() > 0 else 2):\n    x = x + i\nreturn x",
+        "if x.numel() == 0:\n    return torch.zeros(0, 4)\nreturn x - x.max()",
         "n = x.argmax().item()\nif n % 2 == 0:\n    raise ValueError\nreturn x * n",
         "n = x.argmax().item()\nif n > 1 and n < 8:\n    raise ValueError\nreturn x * n",
         "n = x.argmax().item()\nif n > 1 or x.sum() > 3:\n    raise ValueError\nreturn x * n",
