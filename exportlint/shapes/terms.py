@@ -133,7 +133,9 @@ class _Terms:
             if guards := self._left(of("pinned", "counted", "divisible")):  # a range is all that torch keeps of these
                 words, why = f"{words} where {conditions.words(guards[0])}", guards
         elif guards := self._left(of("divisible")):
-            grant, words, why = "divisible", f"where {conditions.words(guards[0])}", guards
+            pins = self._left(of("pinned"))[:1]  # such as that of its root, which leaves some sizes
+            said = " and ".join(conditions.words(guard) for guard in (guards[0], *pins))
+            grant, words, why = "divisible", f"where {said}", (*guards, *pins)
         elif guards := self._left(of("pinned") or of("bound", "counted", "unequal", "apart")):
             grant, words, why = "bound", f"where {conditions.words(guards[0])}", guards
         return grant, words, why

@@ -156,3 +156,13 @@ def test_conditions_that_narrow_nothing_are_not_told():
     found = of(windows, (torch.ones(4, 6, 2),), {"x": AUTO})
     assert found["x.shape[0]"].grant == "as asked"
     assert found["x.shape[1]"].granted == "where x.shape[1] is divisible by 3"
+
+
+def squares(self, x):
+    side = int(x.shape[1] ** 0.5)
+    return x.view(x.shape[0], side, side, -1).mean(1)
+
+
+def test_what_leaves_some_sizes_is_told_beside_a_multiple():
+    found = of(squares, (torch.ones(2, 9, 4),), {"x": {0: Dim.AUTO, 1: Dim.AUTO}})
+    assert found["x.shape[1]"].granted == "where x.shape[1] is divisible by 9 and int(x.shape[1]**0.5) == 3"
