@@ -4,8 +4,9 @@
     python benchmarks/zoo.py RESULTS.jsonl... --output benchmarks/results/zoo.md
 
 It is about the checks that look for what the environment of an export left in the program; of the others tells
-``docs/zoo/readiness.md``. Where results hold a model several times, the last line counts. A finding is *shown by* a script in ``fixtures/found/``
-that shows the same rule in the same file without exportlint, at the same line if there is such a script.
+``docs/zoo/readiness.md``. Where results hold a model several times, the last line counts. A finding is *shown by* a
+script in ``fixtures/found/`` that shows the same rule in the same file without exportlint, at the same line if there is
+such a script.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def made_with(records: dict[str, dict[str, Any]]) -> list[str]:
     for record in records.values():
         versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
         devices = ", ".join(record["settings"]["devices"])
-        sets[f"{versions}; devices: {devices}; {str(record['settings']['timeout']).removesuffix('.0')} s a check"].append(record)
+        limit = str(record["settings"]["timeout"]).removesuffix(".0")
+        sets[f"{versions}; devices: {devices}; {limit} s a check"].append(record)
     return [
         f"- {len(group)} models, {min(r['date'] for r in group)[:10]}, {sum(r['seconds'] for r in group) / 60:.0f} min "
         f"of wall-clock time in all: {words}"
