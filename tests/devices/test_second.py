@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 
@@ -362,30 +363,34 @@ def test_another_owner_is_named():
     in_fork(other_owner)
 
 
+BACKWARD = """
+import json
+import torch
+from exportlint.devices import second_device
+
+device = second_device()
+here = torch.ones(3, requires_grad=True)
+there = torch.ones(3, device=device).requires_grad_()
+said = []
+for backward in (
+    lambda: (there * 2).sum().backward(),
+    lambda: (there * 2).sum().cpu().backward(),
+    lambda: torch.autograd.grad((here.to(device) * 2).sum(), here),
+    lambda: torch.func.grad(lambda t: (t * t).sum())(torch.ones(3, device=device)),
+):
+    try:
+        backward()
+    except NotImplementedError as error:
+        said.append(f"{type(error).__name__}: {error}")
+(here * 2).sum().backward()
+print(json.dumps([said, here.grad.tolist()]))
+"""
+
+
 def test_a_backward_pass_is_refused_before_the_engine_begins_it():
-    """Beside another accelerator the engine ends the process."""
-
-    def child():
-        from exportlint.devices import second_device
-
-        device = second_device()
-        here = torch.ones(3, requires_grad=True)
-        there = torch.ones(3, device=device).requires_grad_()
-        said = []
-        for backward in (
-            lambda: (there * 2).sum().backward(),
-            lambda: (there * 2).sum().cpu().backward(),
-            lambda: torch.autograd.grad((here.to(device) * 2).sum(), here),
-            lambda: torch.func.grad(lambda t: (t * t).sum())(torch.ones(3, device=device)),
-        ):
-            try:
-                backward()
-            except NotImplementedError as error:
-                said.append(f"{type(error).__name__}: {error}")
-        (here * 2).sum().backward()
-        return said, here.grad.tolist()
-
-    said, gradient = in_fork(child)
+    """Beside another accelerator the engine ends the process; after a fork it would not begin at all."""
+    ran = subprocess.run([sys.executable, "-c", BACKWARD], check=True, capture_output=True, text=True)
+    said, gradient = json.loads(ran.stdout)
     assert said == ["BackwardError: the second device has no backward pass"] * 4
     assert gradient == [2.0, 2.0, 2.0]
 

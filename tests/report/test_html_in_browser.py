@@ -58,8 +58,20 @@ def page(browser, file) -> Iterator[api.Page]:
     assert troubles == []
 
 
+SHOWN = """() => {
+  const rows = [...document.querySelectorAll("#cases tbody tr")].filter(row => row.checkVisibility());
+  return rows.map(row => row.querySelector("th a").innerText);
+}"""
+
+
 def names(page) -> list[str]:
-    return [row.inner_text() for row in page.locator("#cases tbody tr:visible th a").all()]
+    settled(page)
+    return page.evaluate(SHOWN)
+
+
+def settled(page) -> None:
+    """Let the page do what waits for a change of its address."""
+    page.wait_for_timeout(50)
 
 
 ALL = ["unlucky", "decoder", "wrong", "a", "b", "known", "encoder", "model", "fast"]
@@ -103,6 +115,7 @@ def test_a_case_and_a_line_show_what_concerns_them_and_back_goes_back(page):
 def test_plots_are_those_of_the_case(page):
     assert page.locator("svg:visible").count() == 2
     page.click("text=fast")
+    settled(page)
     assert page.locator("svg:visible").count() == 1
     assert "exported 1.25" in page.inner_text(".measured:visible")
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 NAME = "shapes"
 UNDEFINED = "the eager model returns NaN where the program returns numbers"
 UNNAMED = (
-    "torch takes no dynamic_shapes for arguments that ** of forward takes, here {}; "
+    "not every torch takes dynamic_shapes for arguments that ** of forward takes, here {}; "
     "to check other sizes, wrap the model in a module whose forward has a parameter for each"
 )
 MOST_UNNAMED = 3  # arguments that are named
@@ -70,6 +70,9 @@ def run(ctx: Context) -> CheckResult:
         contract, inferred = ctx.contract()
         for inputs in ctx.further_examples():
             ctx.call_second(inputs)
+        unnamed = specification.unnamed(ctx.build(), ctx.example()) if inferred and contract.dynamic else []
+        if unnamed:  # nobody asked for dynamic shapes of such arguments
+            return _not_checked(UNNAMED.format(listed(unnamed, MOST_UNNAMED)))
         subject = subject_of(ctx, contract, log, inferred=inferred and contract.dynamic)
     except (ModelError, NotCapturedError) as error:
         if isinstance(error, ModelError) and error.stage in FAULTS_OF_THE_CASE:
@@ -173,9 +176,6 @@ def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contr
         return _not_checked("the model is not captured")
     narrowed = narrowing.of_refusal(guards, error, "specialises", contract=contract, head=ctx.head())
     findings = narrowed or (blame.of_failure(error, ctx.head(), "specialises"),)
-    unnamed = specification.unnamed(ctx.build(), ctx.example()) if ctx.dynamic_shapes is None else []
-    if unnamed and findings[0].rule == "EXP603":  # nobody asked for dynamic shapes of such arguments
-        return _not_checked(UNNAMED.format(listed(unnamed, MOST_UNNAMED)))
     reason = f"with the sizes that differ between inputs and inputs2 dynamic, the export fails: {blame.words(error)}"
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
 

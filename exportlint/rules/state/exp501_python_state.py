@@ -161,6 +161,7 @@ RULE = Rule(
         ),
         "function attribute": Variant(
             outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            changed={"2.14": outcomes(export="silent", strict="silent", compiled="fine")},
             bad=example(
                 """
                 def forward(self, x):
