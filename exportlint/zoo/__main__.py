@@ -51,6 +51,8 @@ def list_names(patterns: tuple[str, ...]) -> None:
               help="Seconds that a check may compute.")  # fmt: skip
 @click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Models checked at once.")
+@click.option("--memory", default=10.0, show_default=True, type=click.FloatRange(0.5),
+              help="GiB that the models checked at once may take together.")  # fmt: skip
 def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **options: Any) -> None:
     """Check models one by one; a run that was stopped goes on where it was.
 
@@ -68,6 +70,7 @@ def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **o
         wanted = [*targets, *places]
         if not wanted:
             raise zoo.ZooError("no model is named")
+        options["memory"] /= options["jobs"]
         failed = run(wanted, Options(**options), Lines(path), lambda words: print(words, flush=True))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -130,3 +130,15 @@ def test_a_run_writes_a_line_a_model_and_the_table_shows_them(tmp_path):
     assert "| EXP101 | transformers/models/led/modeling_led.py:" in table
     assert "[led_branch_on_tensor.py](../../fixtures/found/led_branch_on_tensor.py)" in table
     assert "| hf:bret | transformers has no model 'bret'" in table
+
+
+@pytest.mark.parametrize(("given", "memory"), [((), 10.0), (("--memory", "6", "--jobs", "2"), 3.0)])
+def test_memory_is_shared_by_the_models_checked_at_once(tmp_path, monkeypatch, given, memory):
+    from click.testing import CliRunner
+
+    from exportlint.zoo.__main__ import main
+
+    asked = []
+    monkeypatch.setattr("exportlint.zoo.run.run", lambda targets, options, *_: asked.append(options.memory) or 0)
+    result = CliRunner().invoke(main, ["run", "hf:bert", "--output", str(tmp_path / "rows.jsonl"), *given])
+    assert (result.exit_code, asked) == (0, [memory])
