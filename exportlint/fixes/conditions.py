@@ -19,8 +19,7 @@ def condition(tree: Tree, test: cst.BaseExpression) -> str:
         UnfitError: When it asks Python for more than one thing.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        found = condition(tree, test.expression)
-        return f"~{found}" if is_atom(test.expression) else f"~({found})"
+        return opposite(tree, test.expression)
     if isinstance(test, cst.BooleanOperation):
         raise UnfitError("it asks Python for more than one thing")
     if isinstance(test, cst.Call) and last_name(test.func) == "equal":
@@ -31,3 +30,15 @@ def condition(tree: Tree, test: cst.BaseExpression) -> str:
             raise UnfitError("what is compared is not plain")
         return f"({tree.source(values[0])} == {tree.source(values[1])}).all()"
     return tree.source(test)
+
+
+def opposite(tree: Tree, test: cst.BaseExpression) -> str:
+    """The opposite of a test as a tensor of bools.
+
+    Raises:
+        UnfitError: When it asks Python for more than one thing.
+    """
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return condition(tree, test.expression)
+    found = condition(tree, test)
+    return f"~{found}" if is_atom(test) else f"~({found})"

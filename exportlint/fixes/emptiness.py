@@ -115,13 +115,18 @@ def _need_no_element(tree: Tree, node: cst.If) -> None:
     """
     function, end = tree.around(node, cst.FunctionDef), tree.span(node)[1]
     for call in tree.inside(function.body, cst.Call):
-        alone = len(call.args) == (1 if isinstance(call.func, cst.Name) or last_name(call.func.value) == "torch" else 0)  # type: ignore[attr-defined]
-        if tree.span(call)[0] >= end and last_name(call.func) in _EXTREMES and alone:
+        if tree.span(call)[0] >= end and _asks_all(call):
             raise UnfitError("what follows needs an element")
     for part in tree.inside(function.body, cst.Subscript):
         first = part.slice[0].slice
         if tree.span(part)[0] >= end and isinstance(first, cst.Index) and isinstance(first.value, cst.Integer):
             raise UnfitError("what follows needs an element")
+
+
+def _asks_all(call: cst.Call) -> bool:
+    """Whether a call asks all elements of a tensor at once for one of them."""
+    owner = last_name(call.func.value) if isinstance(call.func, cst.Attribute) else "torch"
+    return last_name(call.func) in _EXTREMES and len(call.args) == (1 if owner == "torch" else 0)
 
 
 def _is_nothing(value: cst.BaseExpression | None) -> bool:

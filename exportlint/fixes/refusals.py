@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes.blocks import decided, in_place_of, names_in, only_one
+from exportlint.fixes.conditions import opposite
 from exportlint.fixes.imports import torch_name
-from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, is_atom, last_name
+from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,17 +39,8 @@ def raised(tree: Tree, edit: Raised) -> list[Text]:
     start, end = tree.span(node)
     tree.uncommented(start, end)
     name, imports = torch_name(tree, "torch._assert_async")
-    parts = [_opposite(tree, node.test), *_words(tree, error)]
+    parts = [opposite(tree, node.test), *_words(tree, error)]
     return [*imports, tree.replaced(start, end, f"{name}({', '.join(parts)})")]
-
-
-def _opposite(tree: Tree, test: cst.BaseExpression) -> str:
-    negated = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
-    if isinstance(test.expression if isinstance(test, cst.UnaryOperation) else test, cst.BooleanOperation):
-        raise UnfitError("it asks Python for more than one thing")
-    if isinstance(test, cst.UnaryOperation) and negated:
-        return tree.source(test.expression)
-    return f"~{tree.source(test)}" if is_atom(test) else f"~({tree.source(test)})"
 
 
 def _words(tree: Tree, error: cst.BaseExpression) -> list[str]:
