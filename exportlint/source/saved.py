@@ -17,11 +17,14 @@ from exportlint.source.values import (
     TorchModule,
     Value,
     is_module,
+    options,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeGuard
 
+    from exportlint.source.events import Called
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
@@ -52,6 +55,12 @@ def _scripted(name: str, first: Value | None) -> Value:
     if name == "torch.jit.load" or is_module(first):
         return TorchModule(TRACED if name == "torch.jit.trace" else SCRIPTED)
     return External("torch.jit.scripted") if isinstance(first, Function) and name == "torch.jit.script" else UNKNOWN
+
+
+def restored(event: Called) -> Iterator[Loaded]:
+    """What ``torch.load`` returned and the call gives to ``load_state_dict``."""
+    if event.name.endswith("load_state_dict") and event.arguments:
+        yield from (value for value in options(event.arguments[0]) if isinstance(value, Loaded))
 
 
 def sure(callees: tuple[Value, ...]) -> tuple[Value, ...]:

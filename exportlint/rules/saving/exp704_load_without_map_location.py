@@ -18,7 +18,7 @@ from exportlint.fixes.edits import Keyword, fix
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
-from exportlint.source.values import Loaded, options
+from exportlint.source.saved import restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +30,10 @@ _OF_NUMBERS = re.compile(r"sched|scaler", re.IGNORECASE)
 
 def match(event: Called) -> Iterator[Match]:
     """What was loaded without a word on devices is given to a model or an optimizer."""
-    if not event.name.endswith("load_state_dict") or not event.arguments:
-        return
     if _OF_NUMBERS.search(event.site.text.partition(".load_state_dict")[0]):
         return
-    for value in options(event.arguments[0]):
-        if isinstance(value, Loaded) and not value.mapped:
+    for value in restored(event):
+        if not value.mapped:
             text = f"`{value.site.text}` puts tensors on the devices that they were saved from"
             mapped = Keyword(value.site.range, "map_location", '"cpu"', 1)
             yield Match(value.site, text, fix=fix("Load it on the CPU", mapped, unsafe=True))

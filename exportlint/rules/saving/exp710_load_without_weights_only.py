@@ -18,7 +18,7 @@ from exportlint.fixes.edits import Fix, Keyword
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
-from exportlint.source.values import Loaded, options
+from exportlint.source.saved import restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 def match(event: Called) -> Iterator[Match]:
     """What was loaded as the release of torch pleases is given to a model or an optimizer."""
-    if not event.name.endswith("load_state_dict") or not event.arguments:
-        return
-    for value in options(event.arguments[0]):
-        if isinstance(value, Loaded) and not value.restricted:
+    for value in restored(event):
+        if not value.restricted:
             text = f"what `{value.site.text}` accepts depends on the release of torch: before 2.6 it runs any pickle"
             # A file that holds more than tensors does not load with it, so it is shown and never applied.
             told = Keyword(value.site.range, "weights_only", "True")
