@@ -88,13 +88,15 @@ def run(ctx: Context) -> CheckResult:
 
 def _searched(subject: Subject) -> CheckResult:
     """The result of looking for calls in which the program is not the model."""
-    ctx, pinned = subject.ctx, _pinned(subject)
+    ctx = subject.ctx
+    asked = terms.terms(subject.contract, subject.granted, subject.guards)
+    pinned = _pinned(subject, asked)
     search = Search(subject, ctx.settings.examples)
     ctx.stage("drawn examples")
     search.run()
     subject.journal.forget()
     faults = [(subject.finding(fault), fault.about) for fault in subject.faults.values()]
-    return _result(subject, [*pinned, *faults], search)
+    return _result(subject, asked, [*pinned, *faults], search)
 
 
 def subject_of(ctx: Context, contract: Contract, log: GuardLog, *, inferred: bool) -> Subject:
@@ -180,9 +182,8 @@ def refused(ctx: Context, error: Exception, guards: list[Guard], contract: Contr
     return CheckResult(name=NAME, outcome="failed", reason=reason, findings=findings, notes=what_exports(ctx, contract))
 
 
-def _pinned(subject: Subject) -> list[tuple[Finding, frozenset[str]]]:
+def _pinned(subject: Subject, asked: list[Term]) -> list[tuple[Finding, frozenset[str]]]:
     """Dimensions that were asked to be dynamic and are constants in the program, each with what varies with it."""
-    asked = terms.terms(subject.contract, subject.granted, subject.guards)
     pinned = [term for term in asked if term.grant == "constant"]
     return [(_pin(subject, term), subject.variables([term.leaf.size(term.d)])) for term in pinned]
 
@@ -233,9 +234,11 @@ def _grown_together(subject: Subject, term: Term) -> Iterator[Shapes]:
         yield from edges.others(subject.contract, term.leaf, term.d, small)
 
 
-def _result(subject: Subject, findings: list[tuple[Finding, frozenset[str]]], search: Search) -> CheckResult:
+def _result(
+    subject: Subject, asked: list[Term], findings: list[tuple[Finding, frozenset[str]]], search: Search
+) -> CheckResult:
     kept = narrowing.joined(findings)
-    notes, measured, contract = _notes(subject, search), subject.errors.measurements, _dimensions(subject, search)
+    notes, measured, contract = _notes(subject, asked, search), subject.errors.measurements, _dimensions(asked, search)
 
     def result(outcome: Outcome, reason: str, notes: tuple[str, ...] = notes) -> CheckResult:
         return CheckResult(
@@ -270,9 +273,8 @@ def _why_not(subject: Subject) -> str | None:
     return None
 
 
-def _notes(subject: Subject, search: Search) -> tuple[str, ...]:
+def _notes(subject: Subject, asked: list[Term], search: Search) -> tuple[str, ...]:
     notes = [f"the smallest failing call: {f.trial.code}" for f in subject.faults.values() if f.trial.code]
-    asked = terms.terms(subject.contract, subject.granted, subject.guards)
     notes += [_of_term(term, search) for term in asked if _is_narrower(term, search)]
     notes += search.notes
     if not all(same_structure(inputs, subject.example) for inputs in subject.ctx.further_examples()):
@@ -294,33 +296,33 @@ def _is_narrower(term: Term, search: Search) -> bool:
     return term.grant != "as asked"
 
 
-def _dimensions(subject: Subject, search: Search) -> tuple[Dimension, ...]:
+def _dimensions(asked: list[Term], search: Search) -> tuple[Dimension, ...]:
     """What is asked and granted, of each size that should be dynamic."""
-    asked = terms.terms(subject.contract, subject.granted, subject.guards)
     return tuple(
         Dimension(
             name=term.name,
             asked=term.ask.words,
             granted=term.granted,
             narrower=_is_narrower(term, search),
-            place=next(iter(_places(term)), ""),
+            place=_place(term),
         )
         for term in asked
     )
 
 
-def _places(term: Term) -> list[str]:
-    """The lines of the conditions that narrow a size."""
-    return [f"{places.display_path(g.place.file)}:{g.place.line}" for g in term.guards if g.place is not None]
+def _place(term: Term) -> str:
+    """The line of the first condition that narrows a size; empty where none is known."""
+    known = (guard.place for guard in term.guards if guard.place is not None)
+    return next((f"{places.display_path(place.file)}:{place.line}" for place in known), "")
 
 
 def _of_term(term: Term, search: Search) -> str:
     """What is asked and granted, and where that was decided."""
-    at = _places(term)[:1]
+    at = _place(term)
     tried = [guard for guard in term.guards if guard in search.narrowing]
     wished = bool(tried) and all(guard in search.wishes and not _was_taken(guard, search) for guard in tried)
     own = wished and not _is_taken(term, tried, search)
-    said = f"{term.words} ({', '.join(at)})" if at else term.words
+    said = f"{term.words} ({at})" if at else term.words
     return f"{said}; the model itself refuses other sizes" if own else said
 
 
