@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exportlint.cli.paths import GivenPath
-from exportlint.cli.report_options import MOST_SECONDS, Refused, Seconds
+from exportlint.cli.report_options import MOST_SECONDS, Amount, Refused
 from exportlint.text import counted, one_line, visible
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ GUARDS = "_guards_fn"  # the node in which a program looks at its arguments
 @click.option("--import", "imports", multiple=True, metavar="MODULE",
               help="Import this first, such as what registers operators. May be repeated.")  # fmt: skip
 @click.option("--no-guards", is_flag=True, help="Run on where the program itself refuses the arguments.")
-@click.option("--timeout", default=300.0, show_default=True, type=Seconds(1, MOST_SECONDS), help="Seconds to compute.")
+@click.option("--timeout", default=300.0, show_default=True, type=Amount(1, MOST_SECONDS), help="Seconds to compute.")
 @click.option("--verbose", "-v", is_flag=True, help="Show each node with its line, and what it was given and returns.")
 def replay(
     file: Path, inputs: Path | None, imports: tuple[str, ...], no_guards: bool, timeout: float, verbose: bool

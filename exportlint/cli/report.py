@@ -11,9 +11,10 @@ import click
 
 from exportlint.cli.paths import GivenPath
 from exportlint.cli.report_options import (
+    MOST_GIB,
     MOST_SECONDS,
+    Amount,
     Refused,
-    Seconds,
     checks_option,
     devices_option,
     executor_option,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     "--timeout",
     default=300.0,
     show_default=True,
-    type=Seconds(1, MOST_SECONDS),
+    type=Amount(1, MOST_SECONDS),
     help="Seconds that a check may compute.",
 )
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Cases checked at once.")
@@ -64,9 +65,9 @@ if TYPE_CHECKING:
     "--executor", callback=executor_option, metavar="ray[:ADDRESS]",
     help="Check the cases on an existing Ray cluster whose machines have this folder, too. Default address: auto.",
 )  # fmt: skip
-@click.option("--case-cpus", type=click.FloatRange(0.1),
+@click.option("--case-cpus", type=Amount(0.1, 1e6),
               help="With --executor: processors that a case takes; 1 where not said.")  # fmt: skip
-@click.option("--case-memory", type=click.FloatRange(0.1),
+@click.option("--case-memory", type=Amount(0.1, MOST_GIB),
               help="With --executor: GiB that a case takes, and may take; 4 where not said.")  # fmt: skip
 @click.option(
     "--isolation", default="auto", show_default=True, type=click.Choice(["auto", "server", "fork", "none"]),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SECONDS = 1e7
+MOST_GIB = 1e6
 
 
 def checks_option(default: tuple[str, ...]) -> Callable[..., tuple[str, ...]]:
@@ -84,15 +85,15 @@ def pythons_option(ctx: click.Context, param: click.Parameter, value: tuple[str,
         raise click.BadParameter(str(error), ctx, param) from error
 
 
-class Seconds(click.FloatRange):
-    """A range of seconds; NaN, which compares with nothing, lies outside."""
+class Amount(click.FloatRange):
+    """A range of numbers; NaN, which compares with nothing, lies outside."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number, where it lies in the range."""
-        seconds: float = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail(f"{seconds} is not in the range {self._describe_range()}.", param, ctx)
-        return seconds
+        amount: float = super().convert(value, param, ctx)
+        if math.isnan(amount):
+            self.fail(f"{amount} is not in the range {self._describe_range()}.", param, ctx)
+        return amount
 
 
 def output_file(name: str, suffixes: Collection[str]) -> Path:

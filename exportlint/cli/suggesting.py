@@ -146,8 +146,9 @@ def copy_with(root: Path, copy: Path, contents: dict[Path, bytes]) -> None:
             if count > MOST_FILES:
                 raise NoCopyError(f"the working directory holds more than {MOST_FILES} files")
             file = Path(folder, name)
-            if file.resolve() in contents:
-                (there / name).write_bytes(contents[file.resolve()])
+            real = Path(os.path.realpath(file))  # which a loop of links does not stop
+            if real in contents:
+                (there / name).write_bytes(contents[real])
             elif name.endswith(".py") and file.is_file():  # links are followed to neighbours that are not patched
                 shutil.copyfile(file, there / name)
             else:

@@ -10,7 +10,7 @@ import click
 
 from exportlint import zoo
 from exportlint.cli.paths import GivenPath
-from exportlint.cli.report_options import MOST_SECONDS, Seconds, checks_option, devices_option, output_file
+from exportlint.cli.report_options import MOST_GIB, MOST_SECONDS, Amount, checks_option, devices_option, output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,11 +47,11 @@ def list_names(patterns: tuple[str, ...]) -> None:
               help=f"Checks, separated by commas. Default: {','.join(CHECKS)}.")  # fmt: skip
 @click.option("--devices", callback=devices_option, metavar="NAMES",
               help="Devices for the check device. Default: second.")  # fmt: skip
-@click.option("--timeout", default=120.0, show_default=True, type=Seconds(1, MOST_SECONDS),
+@click.option("--timeout", default=120.0, show_default=True, type=Amount(1, MOST_SECONDS),
               help="Seconds that a check may compute.")  # fmt: skip
 @click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="Calls that hypothesis draws.")
 @click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Models checked at once.")
-@click.option("--memory", default=10.0, show_default=True, type=click.FloatRange(0.5),
+@click.option("--memory", default=10.0, show_default=True, type=Amount(0.5, MOST_GIB),
               help="GiB that the models checked at once may take together.")  # fmt: skip
 def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **options: Any) -> None:
     """Check models one by one; a run that was stopped goes on where it was.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ISOLATIONS = ("auto", "server", "fork", "none")
 REPORTS = (".html", ".json", ".md", ".sarif", ".xml")
+MOST_GIB = 1e6
 LEAST_SECONDS = 1.0
 CACHE = ".exportlint_cache"
 KEYS = (
@@ -323,7 +324,7 @@ def _timeout(value: str) -> float:
 
 def _memory(value: str) -> float:
     size = _number(value)
-    if not (math.isfinite(size) and size > 0):
+    if not 0 < size <= MOST_GIB:
         raise ValueError(f"{value!r} is no number of GiB above 0")
     return size
 

@@ -430,6 +430,8 @@ def good(tmp_path) -> Path:
         (("good.py", "--output", "/dev/full"), "/dev/full: the suffix must be one of"),
         (("good.py", "--examples", "-1"), "-1 is not in the range"),
         (("good.py", "--timeout", "0"), "0.0 is not in the range"),
+        (("good.py", "--case-memory", "nan"), "nan is not in the range"),
+        (("good.py", "--case-cpus", "inf"), "inf is not in the range"),
         (("good.py", "--timeout", "nan"), "nan is not in the range"),
         (("good.py", "--timeout", "inf"), "inf is not in the range"),
         (("good.py", "--jobs", "0"), "0 is not in the range"),

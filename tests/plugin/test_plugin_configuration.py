@@ -78,6 +78,8 @@ def test_a_file_of_its_own_is_read_too(pytester):
         ("devices = [1]", "devices in [tool.exportlint.pytest] must be a list of strings"),
         ("examples = 1.5", "examples in [tool.exportlint.pytest] is wrong: '1.5' is no whole number of at least 0"),
         ("examples = true", "examples in [tool.exportlint.pytest] must be a number, not a truth value"),
+        ("memory = 1e300", "memory in [tool.exportlint.pytest] is wrong: '1e+300' is no number of GiB above 0"),
+        ("memory = nan", "memory in [tool.exportlint.pytest] is wrong: 'nan' is no number of GiB above 0"),
         ("memory = 0", "memory in [tool.exportlint.pytest] is wrong: '0' is no number of GiB above 0"),
         (
             "tolerance = { rtol = -1 }",

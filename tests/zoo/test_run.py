@@ -142,3 +142,14 @@ def test_memory_is_shared_by_the_models_checked_at_once(tmp_path, monkeypatch, g
     monkeypatch.setattr("exportlint.zoo.run.run", lambda targets, options, *_: asked.append(options.memory) or 0)
     result = CliRunner().invoke(main, ["run", "hf:bert", "--output", str(tmp_path / "rows.jsonl"), *given])
     assert (result.exit_code, asked) == (0, [memory])
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "0"])
+def test_an_amount_of_memory_that_is_none_is_an_error(tmp_path, amount):
+    from click.testing import CliRunner
+
+    from exportlint.zoo.__main__ import main
+
+    result = CliRunner().invoke(main, ["run", "hf:bert", "--output", str(tmp_path / "rows.jsonl"), "--memory", amount])
+    assert result.exit_code == 2
+    assert "is not in the range" in result.output

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LONG = 5.0  # seconds; the modules are imported for each run
 # What torch says where the model uses a device that was posed as.
-_LACKS_DEVICE = re.compile(r"CUDA|MPS|XPU|not compiled with")
+_LACKS_DEVICE = re.compile(r"CUDA|MPS|XPU|not compiled with|no accelerator|accelerator device")
 LOOSE: Bounds = {"rtol": 0.05, "atol": 1e-3}  # where no float64 run says how far rounding goes
 
 

@@ -49,7 +49,7 @@ def run(part: Callable[[], Any]) -> Any:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code == child.OUT_OF_MEMORY:
         raise MemoryError
-    if code != 0:
+    if code != 0 or not said:  # it may end itself and call that well
         raise DiedError(Ending("signal" if code < 0 else "exit", abs(code)).words)
     answer = json.loads(said)
     if "error" in answer:

@@ -33,6 +33,7 @@ def test_a_part_computes_after_a_big_operator_of_its_parent():
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
         (lambda: os._exit(7), "ended with status 7"),
+        (lambda: os._exit(0), "ended with status 0"),
         (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
     ],
 )
