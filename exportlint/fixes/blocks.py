@@ -220,3 +220,19 @@ _RESIZING = (
 def resizes(value: cst.BaseExpression) -> bool:
     """Whether an expression makes a tensor of another size than those that it is made of."""
     return isinstance(value, cst.Call) and last_name(value.func) in _RESIZING
+
+
+# What takes dimensions away, unless it is asked to keep them.
+_REDUCING = (
+    "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all", "norm", "std", "var", "logsumexp",
+    "flatten", "squeeze", "unsqueeze",
+)  # fmt: skip
+
+
+def reduction_in(value: cst.BaseExpression) -> str:
+    """What takes dimensions away from the tensor that an expression is, or adds one, with its arguments."""
+    if not isinstance(value, cst.Call) or last_name(value.func) not in _REDUCING:
+        return ""
+    of_tensor = isinstance(value.func, cst.Attribute) and last_name(value.func.value) != "torch"
+    given = value.args if of_tensor else value.args[1:]
+    return " ".join([last_name(value.func), *(cst.Module([]).code_for_node(arg.value) for arg in given)])

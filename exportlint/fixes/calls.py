@@ -106,6 +106,8 @@ def moved(tree: Tree, edit: Moved) -> list[Text]:
         given = _argument(call, "device", 0)
         if given is None:
             raise UnfitError("it names no device")
+        if edit.source == f"{tree.source(call.func.value)}.device":
+            raise UnfitError("what is moved is the only tensor at hand")
         return [tree.replaced(*tree.span(given.value), edit.source)]
     start, end = tree.span(call.func.attr)[0], tree.span(call)[1]
     tree.uncommented(start, end)

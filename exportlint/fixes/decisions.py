@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes import numbers
-from exportlint.fixes.blocks import assigned, decided, only_one, resizes
+from exportlint.fixes.blocks import assigned, decided, only_one, reduction_in, resizes
 from exportlint.fixes.conditions import condition
 from exportlint.fixes.edits import Selected
 from exportlint.fixes.imports import torch_name
@@ -60,6 +60,10 @@ def _grouped(tree: Tree, node: cst.BaseExpression) -> str:
 
 def unread(tree: Tree, edit: Unread) -> list[Text]:
     """A number that is read out of a tensor and decides between two values, as ``torch.where`` of the tensor."""
+    test = tree.expression(edit.test)
+    asked = test.expression if isinstance(test, cst.UnaryOperation) else test
+    if not isinstance(asked, cst.Comparison):
+        raise UnfitError("it asks a number for its truth")
     other = numbers.unread(tree, edit)
     made = selected(other, Selected(numbers.shifted(edit.test, tree, other)))
     return [tree.replaced(0, len(tree.text), applied(other.text, made))]
@@ -100,6 +104,8 @@ def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpres
         plain = isinstance(value, (cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Lambda))
         if plain or resizes(value) or last_name(value) in ("None", "True", "False"):
             raise UnfitError("it decides between values that are no tensors")
+    if reduction_in(body) != reduction_in(other):
+        raise UnfitError("it decides between tensors of other dimensions")
     return f"{name}({condition(tree, test)}, {tree.source(body)}, {tree.source(other)})"
 
 

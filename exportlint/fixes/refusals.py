@@ -80,6 +80,8 @@ def _refusing(tree: Tree, edit: Checked | Raised) -> tuple[cst.If, cst.BaseExpre
     only = only_one(node.body)
     if not isinstance(only, cst.Raise) or only.exc is None or node.orelse is not None:
         raise UnfitError("it does more than raising an error")
+    if any(isinstance(outer, (cst.Try, cst.TryStar)) for outer in tree.outwards(node)):
+        raise UnfitError("the error may be caught")
     return node, only.exc
 
 

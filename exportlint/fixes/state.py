@@ -36,6 +36,8 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
         if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
             raise UnfitError("it is bound elsewhere as well")
     _need_free(tree, cls, edit.name)
+    if len(re.findall(rf"\.{edit.name}\s*(?::[^=\n]*)?=(?!=)", tree.text)) > len(_bindings(tree, cls, edit.name)):
+        raise UnfitError("another class of the file binds it as well")
     sign = re.compile(r"\s*=\s*").match(tree.text, tree.span(target)[1])
     if sign is None:
         raise UnfitError("it is not a plain assignment")

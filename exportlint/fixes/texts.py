@@ -22,7 +22,7 @@ from exportlint.fixes import (
     wrappers,
 )
 from exportlint.fixes.imports import torch_name
-from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError
+from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +57,14 @@ def texts(tree: Tree, fix: edits.Fix) -> tuple[Text, ...]:
     return tuple(found)
 
 
+_CONVERTING = ("int", "float", "round", "floor", "ceil", "trunc", "range")
+
+
 def _called(tree: Tree, edit: edits.Called) -> list[Text]:
     call = tree.find(edit.range, cst.Call)
+    outer = tree.parents.get(tree.parents[call])
+    if edit.name.startswith("torch.sym_") and isinstance(outer, cst.Call) and last_name(outer.func) in _CONVERTING:
+        raise UnfitError("Python makes another number of it at once")
     name, imports = torch_name(tree, edit.name)
     return [*imports, tree.replaced(*tree.span(call.func), name)]
 

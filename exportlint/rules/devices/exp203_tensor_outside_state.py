@@ -26,6 +26,14 @@ from exportlint.source.values import INSIDE, Tensor, Value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from exportlint.fixes.edits import Fix
+    from exportlint.source.sites import Range
+
+
+def _registered(place: Range, name: str) -> Fix:
+    """Unsafe: a buffer is cast with the model, and no class below may bind something else to the name."""
+    return fix("Register it as a buffer outside of the state dict", Registered(place, name), unsafe=True)
+
 
 def match(event: Event) -> Iterator[Match]:
     """A tensor that is kept outside of the state meets one that follows the inputs, or is written to."""
@@ -37,7 +45,7 @@ def match(event: Event) -> Iterator[Match]:
             f"`self.{event.name}` is a plain tensor, and forward writes to it at line {event.site.line}",
             "written",
             rewrite=f'Register it: self.register_buffer("{event.name}", ..., persistent=False).',
-            fix=fix("Register it as a buffer outside of the state dict", Registered(event.origin.range, event.name)),
+            fix=_registered(event.origin.range, event.name),
         )
 
 
@@ -54,7 +62,7 @@ def _met(event: Met) -> Match:
         rewrite = f'Register each tensor: self.register_buffer(f"{name}_{{i}}", ..., persistent=False).'
         return Match(event.site, f"`{named}` holds a plain tensor, {meets}", rewrite=rewrite)
     rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
-    registered = fix("Register it as a buffer outside of the state dict", Registered(event.site.range, name))
+    registered = _registered(event.site.range, name)
     moved = Followed(event.site.range, name, f"{AT_HAND}.device")
     followed = fix(f"Move it to the device of `{AT_HAND}`", moved, unsafe=True)
     made = {"attribute": registered, "default": followed}.get(kind)
