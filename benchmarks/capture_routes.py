@@ -1,9 +1,10 @@
-"""How many architectures of `transformers` each way to capture a model captures, and whether it is right then.
+"""How many architectures each way to capture a model captures, and whether it is right then.
 
-    python benchmarks/capture_routes.py ROWS.jsonl [--output docs/capture-routes.md] [--types NAME,...]
+    python benchmarks/capture_routes.py ROWS.jsonl [--output docs/capture-routes.md] [--of vision] [--models NAME,...]
 
 Small configs with random weights, nothing downloaded; one example call each. Every attempt runs in a child of its own
-with a time limit, and adds one line of JSON to ROWS.jsonl; a run that was stopped goes on where it was.
+with a time limit, and adds one line of JSON to ROWS.jsonl; a run that was stopped goes on where it was. The libraries
+may be tried in environments of their own, one after the other: the page holds all that is in ROWS.jsonl.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 
     Run = Callable[[Inputs], list[torch.Tensor]]
 
-TYPES = Path(__file__).with_name("transformers_types.txt")
+HERE = Path(__file__).parent
+LISTS = {"transformers": HERE / "transformers_types.txt", "vision": HERE / "vision_models.txt"}
+NAMED = {"transformers": "`transformers`", "vision": "`timm` and `torchvision`"}
 RIGHT, WRONG, REFUSED, NOT_RUN = "right", "wrong", "refused", "does not run"
 WORDS = {RIGHT: "yes", WRONG: "**wrong**", REFUSED: "no", NOT_RUN: "-"}
 # Ways that keep the sizes of the example say so by themselves; of these a second call shows whether they do.
@@ -165,10 +168,10 @@ def attempted(model: str, route: str, timeout: float) -> Attempt:
 
 
 def measured(rows: Path, models: list[str], timeout: float) -> list[dict[str, Any]]:
-    """The lines of all attempts on these models with these versions; those that are not there are made."""
+    """The lines of the file with those of all attempts on these models with these versions; what lacks is made."""
     made_with, date = versions(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    records = [r for r in Lines(rows).records if r["versions"] == made_with]
-    done = {(r["model"], r["route"]) for r in records}
+    records = Lines(rows).records
+    done = {(r["model"], r["route"]) for r in records if r["versions"] == made_with}
     todo = [(model, route) for model in models for route in ROUTES if (model, route) not in done]
     for number, (model, route) in enumerate(todo, 1):
         made = attempted(model, route, timeout)
@@ -177,80 +180,102 @@ def measured(rows: Path, models: list[str], timeout: float) -> list[dict[str, An
             file.write(json.dumps(records[-1], sort_keys=True).encode() + b"\n")
             os.fsync(file.fileno())
         print(f"[{number}/{len(todo)}] {model} {route}: {made.outcome} {made.words[:100]}", flush=True)
-    return [r for r in records if r["model"] in models]
+    return records
 
 
-def page(records: list[dict[str, Any]], models: list[str]) -> str:
+class Library:
+    """What was tried of one library, with one set of versions: those of its last line."""
+
+    def __init__(self, name: str, records: list[dict[str, Any]]) -> None:
+        self.name = name
+        self.records = [r for r in records if r["model"].startswith("hf:") == (name == "transformers")]
+        if self.records:
+            self.records = [r for r in self.records if r["versions"] == self.records[-1]["versions"]]
+        self.kept = {(r["model"], r["route"]): r for r in self.records}
+        self.models = [m for m in dict.fromkeys(r["model"] for r in self.records) if self._ran(m)]
+
+    def _ran(self, model: str) -> bool:
+        """Whether the model runs, and each way was tried on it."""
+        return all((model, r) in self.kept and self.kept[model, r]["outcome"] != NOT_RUN for r in ROUTES)
+
+    def count(self, route: str, *outcomes: str) -> int:
+        """How many models have one of these outcomes by one way."""
+        return sum(self.kept[model, route]["outcome"] in outcomes for model in self.models)
+
+    def share(self, route: str, *outcomes: str) -> str:
+        """The same, of all."""
+        return f"{100 * self.count(route, *outcomes) / len(self.models):.0f} %"
+
+
+def page(records: list[dict[str, Any]]) -> str:
     """The page with all tables."""
-    kept = {(r["model"], r["route"]): r for r in records}
-    models = [m for m in models if all((m, r) in kept and kept[m, r]["outcome"] != NOT_RUN for r in ROUTES)]
-    dates = sorted({r["date"] for r in records})
-    made_with = ", ".join(f"{name} {version}" for name, version in records[0]["versions"].items())
-    when = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    libraries = [library for name in LISTS if (library := Library(name, records)).models]
     lines = [
         "# Ways to capture a model",
         "",
-        "Made by `python benchmarks/capture_routes.py ROWS.jsonl`: model types of `transformers` from small configs,",
-        "with random weights, one example call each, on the CPU. Every attempt has a process of its own with a time",
-        "limit.",
-        "",
-        f"{made_with}; {processors()} cores; {when}. {len(models)} model types.",
-        "",
-        *_rates(kept, models),
-        *_claims(kept, models),
-        *_each(kept, models),
-        *_reasons(kept, models),
-    ]
-    return "\n".join(lines).strip() + "\n"
-
-
-def _count(kept: dict[Any, Any], models: list[str], route: str, *outcomes: str) -> int:
-    return sum(kept[model, route]["outcome"] in outcomes for model in models)
-
-
-def _rates(kept: dict[Any, Any], models: list[str]) -> Iterable[str]:
-    yield "| way | captured | of all | and right | wrong | refused | crashed or timed out | median seconds |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
-    for route, (name, _) in ROUTES.items():
-        right, wrong, refused = (_count(kept, models, route, word) for word in (RIGHT, WRONG, REFUSED))
-        lost = len(models) - right - wrong - refused
-        seconds = sorted(kept[model, route]["seconds"] for model in models)[len(models) // 2]
-        share = f"{100 * (right + wrong) / len(models):.0f} %"
-        yield f"| {name} | {right + wrong} | {share} | {right} | {wrong} | {refused} | {lost} | {seconds:.1f} |"
-    yield from (
+        "Made by `python benchmarks/capture_routes.py ROWS.jsonl`: models from small configs, or as their library",
+        "builds them, with random weights, one example call each, on the CPU. Every attempt has a process of its own",
+        "with a time limit.",
         "",
         "*Right*: the tensors of the result are the eager model's, as `exportlint` compares them. A trace is given",
         "tensors alone and returns tensors alone; what else the call holds is constant. Both ways of `torch.compile`",
         "run with a backend that calls the graph as it is, since what is asked is whether it is captured. The seconds",
         "are those of a whole attempt: build, example, capture, call and comparison.",
         "",
-    )
+        *(line for library in libraries for line in _rates(library)),
+        *_claims(libraries),
+        *(line for library in libraries for line in (*_reasons(library), *_each(library))),
+    ]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _rates(library: Library) -> Iterable[str]:
+    dates = sorted({r["date"] for r in library.records})
+    made_with = ", ".join(f"{name} {version}" for name, version in library.records[0]["versions"].items())
+    when = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    yield from (f"## {len(library.models)} models of {NAMED[library.name]}", "")
+    yield from (f"{made_with}; {processors()} cores; {when}.", "")
+    yield "| way | captured | of all | and right | wrong | refused | crashed or timed out | median seconds |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for route, (name, _) in ROUTES.items():
+        right, wrong, refused = (library.count(route, word) for word in (RIGHT, WRONG, REFUSED))
+        lost = len(library.models) - right - wrong - refused
+        seconds = sorted(library.kept[model, route]["seconds"] for model in library.models)[len(library.models) // 2]
+        share = library.share(route, RIGHT, WRONG)
+        yield f"| {name} | {right + wrong} | {share} | {right} | {wrong} | {refused} | {lost} | {seconds:.1f} |"
+    yield ""
+    yield from _others(library)
+
+
+def _others(library: Library) -> Iterable[str]:
+    """What becomes of calls with other sizes, and of graphs that break."""
     for route in SECOND:
-        found = collections.Counter(kept[m, route]["second"] for m in models if kept[m, route]["outcome"] == RIGHT)
+        right = [m for m in library.models if library.kept[m, route]["outcome"] == RIGHT]
+        found = collections.Counter(library.kept[m, route]["second"] for m in right)
         called = sum(found.values()) - found["none"]
         if called:
             yield f"{ROUTES[route][0]} is right for {called} models that also take a call of other sizes. For that it"
             yield f"is right in {found[RIGHT]}, silently wrong in {found[WRONG]}, and it raises in {found['raises']}."
             yield ""
-    broken = [m for m in models if kept[m, "compile"]["graphs"] > 1]
-    most = max((kept[m, "compile"]["graphs"] for m in models), default=0)
-    yield f"With graph breaks allowed, {len(broken)} models fall into more than one graph, at most into {most}."
+    graphs = [library.kept[m, "compile"]["graphs"] for m in library.models]
+    broken = sum(number > 1 for number in graphs)
+    yield f"With graph breaks allowed, {broken} models fall into more than one graph, at most into {max(graphs)}."
     yield ""
 
 
-def _claims(kept: dict[Any, Any], models: list[str]) -> Iterable[str]:
-    def share(route: str, *outcomes: str) -> str:
-        return f"{100 * _count(kept, models, route, *outcomes) / len(models):.0f} %"
-
-    broken, whole = share("compile", RIGHT, WRONG), share("fullgraph", RIGHT, WRONG)
-    trace, script = share("trace", RIGHT, WRONG), share("script", RIGHT, WRONG)
-    rows = {
-        "`torch.compile` works for 93 % of 163 open-source models, in training on a GPU": f"{share('compile', RIGHT)} "
-        "right with graph breaks allowed, in inference, with a backend that compiles nothing",
-        "Dynamo acquires the graph of 99 % of 7,000 projects": f"{broken} with graph breaks allowed, {whole} as one "
-        "graph",
-        "TorchScript and others struggle to acquire the graph 50 % of the time": f"{trace} by a trace, {script} by a "
-        "script",
+def _claims(libraries: list[Library]) -> Iterable[str]:
+    got = (RIGHT, WRONG)
+    rows: dict[str, Callable[[Library], str]] = {
+        "`torch.compile` works for 93 % of 163 open-source models, in training on a GPU": lambda of: (
+            f"{of.share('compile', RIGHT)} right with graph breaks allowed, in inference, with a backend that compiles "
+            "nothing"
+        ),
+        "Dynamo acquires the graph of 99 % of 7,000 projects": lambda of: (
+            f"{of.share('compile', *got)} with graph breaks allowed, {of.share('fullgraph', *got)} as one graph"
+        ),
+        "TorchScript and others struggle to acquire the graph 50 % of the time": lambda of: (
+            f"{of.share('trace', *got)} by a trace, {of.share('script', *got)} by a script"
+        ),
     }
     yield from (
         "## Beside what was published",
@@ -258,25 +283,27 @@ def _claims(kept: dict[Any, Any], models: list[str]) -> Iterable[str]:
         "The claims are those of [PyTorch 2.0](https://pytorch.org/get-started/pytorch-2.0/). They are about other",
         "models, sizes and versions, so the numbers stand beside each other and refute nothing.",
         "",
-        "| claim | here |",
-        "|---|---|",
+        f"| claim | {' | '.join(NAMED[library.name] for library in libraries)} |",
+        "|---" * (len(libraries) + 1) + "|",
     )
-    yield from (f"| {claim} | {here} |" for claim, here in rows.items())
+    for claim, here in rows.items():
+        yield f"| {claim} | {' | '.join(here(library) for library in libraries)} |"
     yield ""
 
 
-def _each(kept: dict[Any, Any], models: list[str]) -> Iterable[str]:
-    yield from ("## Each model type", "", f"| model type | {' | '.join(ROUTES)} |", "|---" * (len(ROUTES) + 1) + "|")
-    for model in models:
-        cells = [WORDS.get(word := kept[model, route]["outcome"], word) for route in ROUTES]
-        yield f"| {model.removeprefix('hf:')} | {' | '.join(cells)} |"
+def _each(library: Library) -> Iterable[str]:
+    yield from (f"## Each model of {NAMED[library.name]}", "")
+    yield from (f"| model | {' | '.join(ROUTES)} |", "|---" * (len(ROUTES) + 1) + "|")
+    for model in library.models:
+        cells = [WORDS.get(word := library.kept[model, route]["outcome"], word) for route in ROUTES]
+        yield f"| {model.removeprefix('hf:').replace('_', chr(92) + '_')} | {' | '.join(cells)} |"
     yield ""
 
 
-def _reasons(kept: dict[Any, Any], models: list[str]) -> Iterable[str]:
-    yield from ("## Why not", "")
+def _reasons(library: Library) -> Iterable[str]:
+    yield from (f"## Why not, of {NAMED[library.name]}", "")
     for route, (name, _) in ROUTES.items():
-        failed = [kept[m, route] for m in models if kept[m, route]["outcome"] != RIGHT]
+        failed = [library.kept[m, route] for m in library.models if library.kept[m, route]["outcome"] != RIGHT]
         counts = collections.Counter(_plain(r) for r in failed)
         if counts:
             yield f"{name}:"
@@ -298,14 +325,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--types", help="Default: those of transformers_types.txt.")
+    parser.add_argument(
+        "--of", choices=tuple(LISTS), default="transformers", help="The library whose models are tried."
+    )
+    parser.add_argument("--models", help="Default: those of the library's list.")
     parser.add_argument("--timeout", type=float, default=120.0, help="CPU seconds of one attempt.")
     given = parser.parse_args()
-    types = TYPES.read_text().split() if given.types is None else given.types.split(",")
-    models = [f"hf:{name}" for name in types]
-    zoo.import_shared("hf:")
-    records = measured(given.rows, models, given.timeout)
-    text = page(records, models)
+    names = LISTS[given.of].read_text().split() if given.models is None else given.models.split(",")
+    models = [name if zoo.is_specification(name) else f"hf:{name}" for name in names]
+    for source in dict.fromkeys(model.partition(":")[0] for model in models):
+        zoo.import_shared(f"{source}:")
+    text = page(measured(given.rows, models, given.timeout))
     if given.output is None:
         print(text)
     else:
