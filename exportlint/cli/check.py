@@ -60,7 +60,8 @@ def check(paths: tuple[Path, ...], **given: Any) -> None:
     """Lint Python files, and the Python files below folders, for what stops a model from being portable.
 
     Nothing that is read is imported or run. Without PATHS, the working directory is linted; the path - is standard
-    input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, or wrong settings.
+    input. Exit status: 0 clean, 1 findings, 2 a path that does not exist or cannot be read, a file that --fix cannot
+    write, or wrong settings.
     """
     from exportlint.places import display_path
 
@@ -97,19 +98,20 @@ def _run(paths: tuple[Path, ...], settings: Resolver, *, show_files: bool, **giv
     data = _standard_input() if STDIN in paths and (sought.files or asked is not None) else None
     checked, excerpts = _linted(paths, sought, settings, given, data)
     found, shown = _asked_for(checked, excerpts, settings, given, tells=asked is None or not asked.reports)
+    written = 0
     if asked is not None:
         chosen = set(map(id, shown))
         hidden = [p for p in checked.predictions if id(p) not in chosen]
-        status = mend(asked, shown, hidden, settings, data)
-        if not asked.reports or status == 2:
-            return _told(checked.unanalysed, status)
+        written = mend(asked, shown, hidden, settings, data)
+        if not asked.reports:
+            return _told(checked.unanalysed, written)
         checked, excerpts = _linted(paths, sought, settings, given, data)
         found, shown = _asked_for(checked, excerpts, settings, given)
     if given["add_ignores"]:
         return _told(checked.unanalysed, _add_ignores(shown))
     fails = any(settings.of_file(p.path).fails(p.severity) for p in found)
     fails = fails or (given["fail_unanalysed"] and bool(checked.unanalysed))
-    status = _told(checked.unanalysed, int(fails))
+    status = _told(checked.unanalysed, max(written, int(fails)))
     _print(found, shown, checked, excerpts, given, offered(asked, stdin=data is not None))
     return status
 

@@ -79,7 +79,7 @@ def offered(asked: Fixing | None, *, stdin: bool) -> tuple[Applicability, ...]:
 def mend(
     asked: Fixing, found: Iterable[Prediction], left_out: Sequence[Prediction], settings: Resolver, stdin: bytes | None
 ) -> int:
-    """Mend findings, or print how; the exit status where nothing else is to be reported.
+    """Mend findings, or print how; the least exit status that this comes to, 2 where a file cannot be written.
 
     Args:
         asked: How.

@@ -187,6 +187,37 @@ def test_a_file_that_may_not_be_written_keeps_no_other_from_being_mended() -> No
     assert [file.read_text() for file in files] == [MENDED, RAMP, MENDED]
 
 
+@pytest.mark.parametrize("options", [(), ("--exit-zero",), ("--statistics",), ("--output-format", "json")])
+def test_what_is_left_is_reported_beside_a_file_that_may_not_be_written(options: tuple[str, ...]) -> None:
+    written("branch.py", BRANCH)
+    written("ramp.py", RAMP).chmod(0o444)
+    written("third.py", RAMP)
+    result = check(".", "--fix", *options)
+    assert (result.exit_code, result.stderr) == (2, f"error: ramp.py: {LOCKED}\n1 finding fixed in 1 file\n")
+    assert "EXP101" in result.stdout  # of branch.py, whose fix is not asked for
+    assert "EXP202" in result.stdout  # of ramp.py
+    assert "third.py" not in result.stdout
+
+
+def test_a_folder_that_takes_no_file_keeps_no_other_from_being_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from exportlint import whole_file
+
+    write = whole_file.write
+
+    def refuse(path: Path, *arguments: object) -> None:
+        if path.name == "ramp.py":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        write(path, *arguments)
+
+    monkeypatch.setattr(whole_file, "write", refuse)
+    files = [written(name, RAMP) for name in ("first.py", "ramp.py", "third.py")]
+    result = check(".", "--fix", "--output-format", "concise")
+    assert result.stderr == "error: ramp.py: Permission denied\n2 findings fixed in 2 files\n"
+    assert [file.read_text() for file in files] == [MENDED, RAMP, MENDED]
+    assert "ramp.py:7:20: warning: EXP202" in result.stdout
+    assert result.exit_code == 2
+
+
 def test_a_file_that_may_not_be_written_is_one_line_and_status_2() -> None:
     ramp = written("ramp.py", RAMP)
     ramp.chmod(0o444)
