@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
+from exportlint.torch_hooks import refusals
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
@@ -456,7 +457,7 @@ class Context:
         watch = leftovers.Watch(model)
         self.stage("export")
         try:
-            with torch.no_grad():
+            with torch.no_grad(), refusals.told():
                 return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         finally:
             left = watch.findings(lambda: self._call_apart(model))

@@ -204,6 +204,9 @@ def _of_tensor(shape: tuple[int, ...], spec: Any, words: str) -> Iterator[str]:
             yield f"gives {dim!r} for dimension {d} of {words}: a Dim, an int or None is needed"
         elif dim is not None and (wish := _wish(dim, shape[d])):
             yield f"wants dimension {d} of {words} {wish}, and it has {shape[d]}"
+        elif hasattr(dim, "root") and (least := -(int(dim.fn(0)) // (int(dim.fn(1)) - int(dim.fn(0))))) > dim.root.min:
+            root = dim.root.__name__
+            yield f"gives {dim.__name__} for dimension {d} of {words}, which may be below 0: {root} needs min={least}"
 
 
 def _wish(dim: Any, size: int) -> str | None:

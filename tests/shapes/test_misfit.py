@@ -79,6 +79,13 @@ class Variadic(nn.Module):
         (One, ((X,), {}), {"x": (None, Dim("n", max=2))}, "wants dimension 1 of x from 1 to 2, and it has 3"),
         (One, ((X,), {}), {"x": {-1: 2 * N}}, "wants dimension -1 of x to be 2*n, and it has 3"),
         (One, ((X,), {}), {"x": {0: 7}}, "wants dimension 0 of x to be 7, and it has 2"),
+        (One, ((X,), {}), {"x": {0: N - 1}}, "gives n - 1 for dimension 0 of x, which may be below 0: n needs min=1"),
+        (
+            One,
+            ((X,), {}),
+            {"x": {1: 2 * N - 3}},
+            "gives 2*n - 3 for dimension 1 of x, which may be below 0: n needs min=2",
+        ),
     ],
 )
 def test_what_torch_refuses_is_told_in_the_words_of_the_case(model, inputs, shapes, words):
@@ -92,6 +99,7 @@ def test_what_torch_refuses_is_told_in_the_words_of_the_case(model, inputs, shap
     [
         (One, ((X,), {}), {"x": {-1: N}}),
         (One, ((X,), {}), {"x": {0: None, 5: None}}),
+        (One, ((X,), {}), {"x": {0: Dim("n", min=1) - 1}}),
         (One, ((X,), {}), {"x": (N, Dim.AUTO)}),
         (One, ((X,), {}), {"x": {0: 2, 1: Dim.STATIC}}),
         (One, ((X,), {}), [{0: N}]),

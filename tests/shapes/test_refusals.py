@@ -58,6 +58,21 @@ def equal(self, x, y, w):
     return (x @ x.T) + y + w  # at: equal
 
 
+def whole(self, x):
+    return x.reshape(-1, 12)  # at: whole
+
+
+def only(self, x):
+    if x.shape[0] % 2 == 0 and x.shape[0] >= 8:  # at: only
+        return x * 2
+    return x.mean()
+
+
+def shifted(self, x, y):
+    h = x.reshape(-1, 12)
+    return h.sum() + (x[1:, :1] + y).sum()  # at: shifted
+
+
 def nested(self, batch, opts):
     h = batch["pair"].q + batch["pair"].kv[0]  # at: pair
     return h[:, : opts["n"]] * batch["rec"].mask  # at: rec
@@ -125,6 +140,27 @@ CASES = {
         {"x": {0: B, 1: S}, "y": {0: T, 1: N}, "w": {0: M}},
         {"equal": "t = y.shape[0] and b|n = y.shape[1] and b|m = w.shape[0] and b = x.shape[0]"},
         "{'x': {0: Dim('b'), 1: Dim('s')}, 'y': {0: Dim('b'), 1: Dim('b')}, 'w': {0: Dim('b')}}",
+    ),
+    "one multiple in the range": (
+        whole,
+        (rand(4, 6),),
+        {"x": {0: Dim("b", min=3, max=5)}},
+        {"whole": "b = x.shape[0]|((6*x.shape[0]) % 12) == 0"},
+        "{'x': {0: Dim.DYNAMIC(min=3, max=5)}}",
+    ),
+    "one multiple above a bound": (
+        only,
+        (rand(8, 6),),
+        {"x": {0: Dim("b", max=9)}},
+        {"only": "b = x.shape[0]|(x.shape[0] % 2) == 0|8 <= x.shape[0]"},
+        "{'x': {0: Dim.DYNAMIC(min=8, max=9)}}",
+    ),
+    "a root that would be negative": (
+        shifted,
+        (rand(4, 6), rand(3, 1)),
+        {"x": {0: Dim("b", max=5)}, "y": {0: Dim("c", max=5)}},
+        {"shifted": "c = y.shape[0]|b = x.shape[0]"},
+        "{'x': {0: 2 * Dim('b_2', min=1, max=2)}, 'y': {0: 2 * Dim('b_2', min=1, max=2) - 1}}",
     ),
     "nested": (
         nested,
