@@ -433,6 +433,14 @@ def test_a_checkpoint_of_safetensors(tmp_path):
     assert "w.safetensors loads strictly: 7 keys" in result.notes
 
 
+def test_a_checkpoint_of_safetensors_without_the_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    (tmp_path / "w.safetensors").write_bytes(b"")
+    result = result_of(seeded(Net), tmp_path, checkpoint=tmp_path / "w.safetensors")
+    assert (result.outcome, result.findings) == ("passed", ())
+    assert "not checked: w.safetensors needs safetensors, which is not installed" in result.notes
+
+
 def test_a_checkpoint_that_is_no_path():
     with pytest.raises(TypeError, match="checkpoint of case 'net' must be a path, not int"):
         ModelCase(Net, (X,), name="net", checkpoint=3)

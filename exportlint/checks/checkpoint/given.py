@@ -32,6 +32,9 @@ def check(ctx: Context, found: Found) -> None:
     ctx.stage("load of the case's checkpoint")
     try:
         held = _read(file)
+    except _NoReaderError:
+        found.notes.append(f"not checked: {file.name} needs safetensors, which is not installed")
+        return
     except OSError as error:
         raise ModelError("checkpoint") from error
     except Exception as error:
@@ -45,10 +48,16 @@ def check(ctx: Context, found: Found) -> None:
     _give(ctx, found, file.name, path, state)
 
 
+class _NoReaderError(Exception):
+    """The package that reads such a file is not installed."""
+
+
 def _read(file: Path) -> Any:
     if file.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
+        try:
+            from safetensors.torch import load_file
+        except ImportError as error:
+            raise _NoReaderError from error
         return load_file(file)
     return files.load(file)
 
