@@ -105,7 +105,8 @@ if TYPE_CHECKING:
 @click.option("--fail-unchecked", is_flag=True, help="Let a check that did not run make the exit status 1, too.")
 @click.option(
     "--suggest", is_flag=True,
-    help="Print for each red case the patch of all fixes that apply, and what a patched copy of the project does.",
+    help="Print for each red case the patch of all fixes that apply, whether a patched copy of the project passes, and "
+    "whether it computes the same.",
 )  # fmt: skip
 @click.option("--verbose", "-v", is_flag=True, help="Show every finding of severity info.")
 def report(
@@ -156,9 +157,10 @@ def report(
 
 def _suggest(readiness: Readiness, given: dict[str, Any]) -> None:
     """Print what the fixes make of red cases."""
-    from exportlint.cli.suggesting import suggestions
+    from exportlint.cli.suggesting import Trial, suggestions
 
-    for suggestion in suggestions(readiness, given["examples"], given["timeout"]):
+    trial = Trial(given["examples"], given["timeout"], readiness.environment.devices, given["variants"])
+    for suggestion in suggestions(readiness, trial):
         click.secho(f"{suggestion.case}: {suggestion.words}", bold=True, fg="green" if suggestion.mended else None)
         click.echo(suggestion.patch)
 

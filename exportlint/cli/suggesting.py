@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from exportlint.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from exportlint.findings import CaseResult, Readiness
+    from exportlint.findings import CaseResult, CheckResult, Readiness
     from exportlint.fixes.edits import Applicability
     from exportlint.fixes.files import FixedFile
 
@@ -35,7 +36,7 @@ class Suggestion:
     Attributes:
         case: Name of the case.
         patch: The fixes as a unified diff, with paths relative to the working directory; empty where none applies.
-        mended: Whether the checks that were red are not any more.
+        mended: Whether the checks that were red are not any more, and the model computes what it did.
         words: What became of the case, in one line.
     """
 
@@ -45,16 +46,34 @@ class Suggestion:
     words: str
 
 
-def suggestions(readiness: Readiness, examples: int, timeout: float) -> Iterator[Suggestion]:
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How patched copies are tried.
+
+    Attributes:
+        examples: Calls that hypothesis draws.
+        timeout: Seconds that a check may compute.
+        devices: Devices for the check ``device``.
+        variants: Variants that every case has beside its own.
+    """
+
+    examples: int
+    timeout: float
+    devices: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+
+    def options(self, checks: Iterable[str]) -> list[str]:
+        """The options of ``exportlint report``."""
+        found = ["--examples", str(self.examples), "--timeout", str(self.timeout), "--checks", ",".join(checks)]
+        found += ["--devices", ",".join(self.devices)] if self.devices else []
+        return [*found, "--variants", ",".join(self.variants)] if self.variants else found
+
+
+def suggestions(readiness: Readiness, trial: Trial) -> Iterator[Suggestion]:
     """One suggestion for each red case.
 
     The fixes, unsafe ones among them, are those of the lines that the linter finds in the files of the case's findings.
-    They are written into a copy; the checks that were red run there.
-
-    Args:
-        readiness: The run.
-        examples: Calls that hypothesis draws.
-        timeout: Seconds that a check may compute.
+    They are written into a copy; the checks that were red run there, and its eager results are compared.
     """
     known: dict[Path, FixedFile | None] = {}
     for case in readiness.cases:
@@ -65,7 +84,7 @@ def suggestions(readiness: Readiness, examples: int, timeout: float) -> Iterator
         if not fixed:
             yield Suggestion(case.name, "", mended=False, words="no fix applies")
             continue
-        yield _tried(case, fixed, examples, timeout, readiness.environment.devices)
+        yield _tried(case, fixed, trial)
 
 
 def _files(case: CaseResult) -> Iterator[Path]:
@@ -101,31 +120,71 @@ def _fixes(file: Path) -> Iterator[FixedFile]:
     yield from fixed_files(found, content, lambda path, data: check_text(path, data, resolver).predictions, ALL)
 
 
-def _tried(
-    case: CaseResult, fixed: Sequence[FixedFile], examples: int, timeout: float, devices: tuple[str, ...]
-) -> Suggestion:
+def _tried(case: CaseResult, fixed: Sequence[FixedFile], trial: Trial) -> Suggestion:
     from exportlint.fixes.rounds import diff
     from exportlint.places import display_path
 
     patch = "".join(diff(display_path(str(one.path)), one.before, one.fixed.data) for one in fixed)
     names = [check.name for check in case.checks if check.red and check.name != "lint"] or ["capture"]
-    number = counted(sum(len(one.fixed.mended) for one in fixed), "mended finding")
+    number = counted(sum(len(one.fixed.mended) for one in fixed), "finding")
     try:
         with tempfile.TemporaryDirectory(prefix="exportlint-") as folder:
             copy_with(Path.cwd(), Path(folder), {one.path: one.fixed.data for one in fixed})
-            path = _module_path(Path(folder), [one.path for one in fixed])
-            options = ["--examples", str(examples), "--timeout", str(timeout), "--checks", ",".join(names)]
-            options += ["--devices", ",".join(devices)] if devices else []
-            after = _checked(Path(folder), case, path, options)
+            mended, words = _outcome(Path(folder), case, [one.path for one in fixed], names, trial)
     except NoCopyError as error:
-        return Suggestion(case.name, patch, mended=False, words=f"{number}, not tried: {error}")
+        mended, words = False, f"not tried: {error}"
+    return Suggestion(case.name, patch, mended=mended, words=f"{number} of the linter fixed; {words}")
+
+
+def _outcome(
+    copy: Path, case: CaseResult, files: Sequence[Path], names: Sequence[str], trial: Trial
+) -> tuple[bool, str]:
+    """Whether a case is as it should be in a patched copy, and that in words."""
+    after = _checked(copy, case, _module_path(copy, files), trial.options(names))
     if after is None:
-        return Suggestion(case.name, patch, mended=False, words=f"{number}: the patched case cannot be loaded")
+        return False, "the patched case cannot be loaded"
     left = [check for check in after.checks if check.red or check.outcome == "not_checked"]
-    if not left:
-        return Suggestion(case.name, patch, mended=True, words=f"{number}: {', '.join(names)} passed in a patched copy")
-    reasons = "; ".join(f"{check.name} {check.outcome.replace('_', ' ')}" for check in left)
-    return Suggestion(case.name, patch, mended=False, words=f"{number}: in a patched copy {reasons}")
+    if left:
+        reasons = "; ".join(_told(check) for check in left)
+        return False, f"in a patched copy {reasons}"
+    passed = f"{', '.join(names)} passed in a patched copy"
+    found = _compared(copy, case, files, trial)
+    if "differs" not in found:
+        return True, f"{passed}; eager results were not compared: {found['why']}"
+    if found["differs"]:
+        return False, f"{passed}, but its eager results differ from the model's: {found['differs']}"
+    return True, f"{passed}, with the model's eager results"
+
+
+def _told(check: CheckResult) -> str:
+    words = f"{check.name} {check.outcome.replace('_', ' ')}"
+    return f"{words} ({check.reason})" if check.reason else words
+
+
+def _compared(copy: Path, case: CaseResult, files: Sequence[Path], trial: Trial) -> dict[str, str]:
+    """What `exportlint.checks.eager_results` says of a patched copy beside the project."""
+    project, results = Path.cwd(), copy / ".exportlint-suggested.results"
+    again, answer = copy / ".exportlint-suggested.again", copy / ".exportlint-suggested.eager"
+    variants = " ".join(trial.variants)
+
+    def run(folder: Path, *arguments: str) -> bool:
+        command = ["exportlint.checks.eager_results", _target_in(folder, case), case.name, *arguments]
+        return _ran(folder, command, _module_path(folder, files), trial.timeout)
+
+    def answered(folder: Path, file: Path) -> dict[str, str] | None:
+        there = run(folder, str(file), variants, str(results)) and file.is_file()
+        return json.loads(file.read_text(encoding="utf-8")) if there else None
+
+    if not run(project, str(results), variants):
+        return {"why": "the process that runs the model itself died or took too long"}
+    found = answered(copy, answer)
+    if found is None:
+        return {"differs": "the process that runs it died or took too long"}
+    if found.get("differs"):
+        itself = answered(project, again)
+        if itself is None or itself.get("differs"):
+            return {"why": "the model differs from itself with the same seeds"}
+    return found
 
 
 def copy_with(root: Path, copy: Path, contents: dict[Path, bytes]) -> None:
@@ -166,25 +225,37 @@ def _module_path(copy: Path, files: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(str(entry) for entry in (*inside, *entries)))
 
 
+def _target_in(folder: Path, case: CaseResult) -> str:
+    """The TARGET of a case as a copy of the project, or the project itself, holds it."""
+    target = Path(case.target)
+    return str(folder / target.relative_to(Path.cwd())) if target.is_absolute() else case.target
+
+
 def _checked(copy: Path, case: CaseResult, path: list[str], options: list[str]) -> CaseResult | None:
     """The case as a run in the copy finds it."""
     from exportlint.report import read
 
-    target = case.target
-    if Path(target).is_absolute():
-        target = str(copy / Path(target).relative_to(Path.cwd()))
     file = copy / ".exportlint-suggested.json"
-    command = [sys.executable, "-m", "exportlint", "report", target, *options, "--no-cache", "--output", str(file)]
-    subprocess.run(
-        command,
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
+    _ran(copy, ["exportlint", "report", _target_in(copy, case), *options, "--no-cache", "--output", str(file)], path)
     try:
         found = [one for one in read(file).cases if one.name == case.name]
     except (OSError, ValueError):
         return None
     return found[0] if found else None
+
+
+def _ran(folder: Path, command: list[str], path: list[str], timeout: float | None = None) -> bool:
+    """Run a module of Python in a folder; whether it ended well."""
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return ran.returncode == 0

@@ -49,13 +49,70 @@ def project(tmp_path) -> Path:
 def test_each_red_case_has_a_patch_that_was_tried(project):
     ran = exportlint("report", "cases.py", "--checks", "capture", "--suggest", cwd=project)
     assert ran.status == 1
-    before, branch, rest = ran.out.partition("branch: 1 mended finding: capture passed in a patched copy\n")
+    before, branch, rest = ran.out.partition(
+        "branch: 1 finding of the linter fixed; capture passed in a patched copy, with the model's eager results\n"
+    )
     assert branch
     assert "good:" not in before + rest
     assert "--- src/package/net.py\n+++ src/package/net.py\n" in rest
     assert "+        return torch.where(x.sum() > 0, x, -x)\n" in rest
     assert (project / "src" / "package" / "net.py").read_text() == NET
     assert not list(project.rglob(".exportlint-suggested*"))
+
+
+SHIFT = """\
+import random
+import torch
+
+
+class Shift(torch.nn.Module):
+    def forward(self, x):
+        return x + random.uniform(1.0, 2.0)
+
+
+def build():
+    return Shift()
+
+
+def inputs():
+    return (torch.zeros(3),)
+"""
+
+
+def test_a_patch_that_changes_results_is_not_told_as_passing(tmp_path):
+    (tmp_path / "shift.py").write_text(SHIFT)
+    ran = exportlint("report", "shift.py", "--checks", "state", "--suggest", cwd=tmp_path)
+    assert (
+        "shift: 1 finding of the linter fixed; state passed in a patched copy, but its eager results differ from the "
+        "model's: the example call: output: 3 of 3 values differ, by at most "
+    ) in ran.out
+
+
+STILL_RED = """\
+import torch
+
+
+class Two(torch.nn.Module):
+    def forward(self, x):
+        x = x if x.sum() > 0 else -x
+        return x[: x.max().int().item()].numpy()
+
+
+def build():
+    return Two()
+
+
+def inputs():
+    return (torch.ones(3),)
+"""
+
+
+def test_a_patch_after_which_a_check_is_red_is_told_with_the_reason(tmp_path):
+    (tmp_path / "two.py").write_text(STILL_RED)
+    ran = exportlint("report", "two.py", "--checks", "capture", "--suggest", cwd=tmp_path)
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("two: 1 finding of the linter fixed; ")]
+    assert "; in a patched copy capture " in line
+    assert line.endswith(")")
 
 
 def test_python_files_are_copied_and_others_are_linked(tmp_path):
