@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 OF_VALUES = "EXP101"  # the rule of a way that the value of a tensor decides
 OF_LAYOUT = "Do not decide by strides or is_contiguous(), which are the example's: use reshape in place of view."
-OF_HELD = "Make it a tensor where it varies, or export one program for each value: a program holds what is no tensor."
+HELD = "EXP304"  # the rule of an argument that is no tensor
 MOST_HELD = 3  # arguments that are named
 FAILS = "the program fails in a call that the eager model accepts"
 REFUSES = "the program refuses a call that the eager model accepts"
@@ -408,15 +408,17 @@ class Subject:
     def _otherwise(self, error: Exception, trial: Trial) -> FaultError | None:
         """The fault where a program that fails does so for no size: for a memory layout, or for what is no tensor."""
         if self._is_of_layout(trial):
-            return self._of_no_size(error, trial, f"{FAILS}, for its memory layout", OF_LAYOUT)
+            return self._of_no_size(UNBLAMED, error, trial, f"{FAILS}, for its memory layout", OF_LAYOUT)
         held = held_apart(self.model, self.contract, self.example, trial.inputs)
         if held is None or not self._is_right(held[1]):
             return None
-        return self._of_no_size(error, trial, f"{REFUSES}; it holds {listed(held[0], MOST_HELD)}", OF_HELD)
+        return self._of_no_size(HELD, error, trial, f"{REFUSES}; it holds {listed(held[0], MOST_HELD)}")
 
-    def _of_no_size(self, error: Exception, trial: Trial, message: str, rewrite: str) -> FaultError:
+    def _of_no_size(
+        self, rule: str, error: Exception, trial: Trial, message: str, rewrite: str | None = None
+    ) -> FaultError:
         place = self._place_of_failure(trial)
-        fault = FaultError(message, place, self._words(error), trial, rule=UNBLAMED, outcome="specialises")
+        fault = FaultError(message, place, self._words(error), trial, rule=rule, outcome="specialises")
         fault.rewrite = rewrite
         return fault
 
