@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint.findings import severity
 from exportlint.places import Place, is_users, of_traceback, parsed
 from exportlint.rules import catalogue
-from exportlint.text import SLACK
+from exportlint.text import SLACK, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,7 +145,7 @@ OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|Cannot allo
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the exception says that memory ran out."""
-    return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(str(e)) for e in _chain(error))
+    return any(isinstance(e, MemoryError) or OUT_OF_MEMORY.search(said(e)) for e in _chain(error))
 
 
 def pass_on_memory_error(error: BaseException) -> None:
@@ -171,7 +171,7 @@ def of_failure(error: BaseException, head: Place | None = None, outcome: Result 
 def classify(error: BaseException) -> tuple[str, str]:
     """The rule that an exception stands for, and what to say about the line."""
     for candidate in _chain(error):
-        symptom = _symptom_of(f"{type(candidate).__name__}: {candidate}")
+        symptom = _symptom_of(f"{type(candidate).__name__}: {said(candidate)}")
         if symptom is not None:
             return symptom.rule, symptom.message
     return "EXP003", "torch.export cannot capture this line"
@@ -229,10 +229,7 @@ def finding(
 
 def words(error: BaseException) -> str:
     """The exception in one line: its class and the first line of its message that says something."""
-    try:
-        text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    except Exception:  # an exception of the model's own whose text cannot be made
-        text = ""
+    text = next((line.strip() for line in said(error).splitlines() if line.strip()), "")
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return line if len(line) <= EVIDENCE_CHARACTERS + SLACK else line[: EVIDENCE_CHARACTERS - 3] + "..."
 

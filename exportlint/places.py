@@ -173,6 +173,19 @@ def raised_by_users(traceback: TracebackType | None) -> bool:
     return next((is_users(file) for file in reversed(files) if is_users(file) or is_ours(file)), False)
 
 
+def asked_of_users(traceback: TracebackType | None) -> str | None:
+    """The function of the user's that exportlint, or torch for it, called, such as ``Model.named_parameters``."""
+    found: str | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_ours(code.co_filename):
+            found = None
+        elif found is None and is_users(code.co_filename):
+            found = getattr(code, "co_qualname", code.co_name)  # from Python 3.11
+        traceback = traceback.tb_next
+    return found
+
+
 def caller(frame: FrameType | None) -> Place | None:
     """The innermost place that is the user's, from this frame outwards."""
     return of_frames(_outwards(frame))

@@ -65,7 +65,15 @@ OWN_FAULT = "exportlint itself failed"
 
 def own_fault(error: Exception) -> str:
     """What is said of a failure that is exportlint's own, in one line."""
-    return f"{OWN_FAULT}: {type(error).__name__}: {error}".splitlines()[0]
+    return f"{OWN_FAULT}: {type(error).__name__}: {said(error)}".splitlines()[0]
+
+
+def said(error: BaseException) -> str:
+    """The message of an exception; empty where it cannot be made, as of a class of the model's own."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def counted(number: int, noun: str) -> str:

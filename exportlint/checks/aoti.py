@@ -25,6 +25,7 @@ from exportlint.checks.isolation.client import environment
 from exportlint.checks.isolation.job import signal_name
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +112,7 @@ def _not_compiled(ctx: Context, error: Exception) -> CheckResult:
     if missing is not None:
         return _not_checked(missing)
     ctx.last_error = error
-    frames = [(file, int(line)) for file, line in HERE.findall(str(error))]
+    frames = [(file, int(line)) for file, line in HERE.findall(said(error))]
     place = places.of_frames(reversed(frames)) or blame.place_of(error) or ctx.head()
     message = "AOTInductor cannot compile the program"
     found = blame.finding("EXP003", message, place, outcome="breaks", evidence=blame.words(error))

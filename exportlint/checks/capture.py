@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.checks import explore, refusal, strange_tensors, wrong_result
-from exportlint.checks.context import ModelError, call, unchanged
+from exportlint.checks.context import ModelError, NestingError, call, unchanged
 from exportlint.checks.results import IN_VARIANTS, REWRITES, in_variant
 from exportlint.findings import CheckResult
 from exportlint.parity import training_operators
@@ -22,6 +22,7 @@ from exportlint.parity.compare import compare
 from exportlint.parity.observed import inputs_differ, observe, shares_differ, written_differ
 from exportlint.parity.parting import line_of
 from exportlint.shapes import narrowing
+from exportlint.text import said
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,7 @@ FAILED_STAGES = {
     "inputs": "the example inputs cannot be made",
     "dynamic_shapes": "the dynamic_shapes do not fit the example inputs",
 }
+NESTED = "the model returns what no program can return"
 RESERVED_NAMES = frozenset({"graph", "code", "meta", "training", "print_readable"})
 
 
@@ -80,17 +82,21 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
     if rule != "EXP201":  # a device that this machine lacks explains itself; the other symptoms are those of a capture
         if _lacks_inputs(ctx, error.stage, cause):
             what, stage = "the case gives no inputs, and the model takes some", "no inputs"
+        if isinstance(cause, NestingError) and error.stage == "eager call":
+            what, stage = NESTED, "result"
         variant = ctx.only_in_variant(lambda plain: plain.expected())
         what += in_variant(variant)
         rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
+    if place is None and stage == "result":
+        place = ctx.head()
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), runs=False)
 
 
 def _lacks_inputs(ctx: Context, stage: str, error: BaseException) -> bool:
     """Whether the model was called without any argument, and Python says that it takes some."""
-    missing = stage == "eager call" and isinstance(error, TypeError) and " missing " in str(error)
+    missing = stage == "eager call" and isinstance(error, TypeError) and " missing " in said(error)
     return missing and not any(ctx.example())
 
 
@@ -110,7 +116,7 @@ def _failure(ctx: Context, error: Exception) -> tuple[Finding, ...]:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the export refused the dynamic shapes that were asked for."""
-    text = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {said(error)}"
     return "onstraint" in text or "user-specified" in text
 
 

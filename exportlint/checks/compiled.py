@@ -22,6 +22,7 @@ from exportlint.checks.context import call, fresh
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import inputs_differ, observe, written_differ
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +144,7 @@ class _Compiled:
             with torch.compiler.set_stance("fail_on_recompile"):
                 return self._call(step.inputs)
         except RuntimeError as error:
-            if RECOMPILED not in str(error):
+            if RECOMPILED not in said(error):
                 raise
             self._why.append(error)
             self.notes.append(f"compiled anew for {step.what}: {_reason(error)}")
@@ -199,13 +200,13 @@ class _Compiled:
 
 def _reason(error: BaseException) -> str:
     """The guard that failed, in one line."""
-    found = REASON.search(str(error))
+    found = REASON.search(said(error))
     return " ".join(found[1].split("#")[0].split()) if found else blame.words(error)
 
 
 def _place(error: BaseException) -> Place | None:
     """The line that a failed guard is about."""
-    return places.of_frames((file, int(line)) for file, line in reversed(HERE.findall(str(error))))
+    return places.of_frames((file, int(line)) for file, line in reversed(HERE.findall(said(error))))
 
 
 def _by_default(ctx: Context, steps: list[Step], notes: list[str]) -> CheckResult:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exportlint import blame, places
 from exportlint.checks.context import fresh
+from exportlint.text import said
 from exportlint.torch_hooks import breaks
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class GraphBreak(NamedTuple):
 
 def of_error(error: BaseException) -> GraphBreak:
     """The break that ended a capture as one graph."""
-    text = str(error)
+    text = said(error)
     frames = (
         [(file, int(line)) for file, line in HERE.findall(text[text.rfind(USER_CODE) :])] if USER_CODE in text else []
     )

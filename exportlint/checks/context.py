@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from exportlint import blame
+from exportlint.text import said
 from exportlint.torch_hooks import refusals
 from exportlint.torch_hooks.guards import GuardLog
 
@@ -39,6 +40,13 @@ class ModelError(Exception):
     def __init__(self, stage: str) -> None:
         super().__init__(stage)
         self.stage = stage
+
+
+class NestingError(ValueError):
+    """A result, or arguments, whose parts cannot be listed: a list that contains itself, as a rule."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} cannot be taken apart: a container contains itself, or the nesting does not end")
 
 
 class NotCapturedError(Exception):
@@ -102,6 +110,7 @@ class Context:
         case: The model case.
         settings: What the caller asked for.
         announce: Told the name of each stage before it begins, so that a crash can be placed.
+        locate: Told where the model begins, once it was built.
         provisional: Told a result that stands if the process dies while the check goes on.
         observe: Told what a run exercised, for the check ``lint``.
         load: Makes the case anew, from modules that are imported where they are not there; `None` where the case
@@ -112,6 +121,7 @@ class Context:
         judged: Results that were not equal bit for bit, and how they were judged, in words.
         last_error: What the model, or its export, raised last.
         code_state: What outlives a model, as it was before the first call.
+        doing: The stage that was announced last, in this check.
         classes: Classes of the tensors that the case is made of, once they were asked for.
     """
 
@@ -119,6 +129,7 @@ class Context:
     settings: Settings
     announce: Callable[[str], None]
     provisional: Callable[[CheckResult], None] = lambda _: None
+    locate: Callable[[Place], None] = lambda _: None
     observe: Callable[[dict[str, Any]], None] = lambda _: None
     load: Callable[[], ModelCase] | None = None
     guards: list[Guard] = field(default_factory=list)
@@ -128,6 +139,7 @@ class Context:
     last_error: BaseException | None = None
     code_state: Snapshot | None = None
     classes: Classes | None = None
+    doing: str = ""
     _built: bool = False
     _shared: Any = None
     _example: Inputs | None = None
@@ -237,7 +249,16 @@ class Context:
 
     def stage(self, name: str) -> None:
         """Say what is done next."""
+        self.doing = name
         self.announce(name)
+
+    @contextlib.contextmanager
+    def making(self, name: str) -> Iterator[None]:
+        """Say what is made, and afterwards what was done before it, so that a death is not told of what was made."""
+        before = self.doing
+        self.stage(name)
+        yield
+        self.stage(before)
 
     @property
     def makes_anew(self) -> bool:
@@ -252,14 +273,24 @@ class Context:
         """
         from torch import nn
 
-        self.stage("build")
-        try:
-            if isinstance(self.case.model, nn.Module):
-                return cast("nn.Module", _copied(self.case.model))
-            model = self._made(seed)
-        except Exception as error:
-            raise ModelError("build") from error
-        return as_module(model, self.case.name)
+        with self.making("build"):
+            try:
+                if isinstance(self.case.model, nn.Module):
+                    model = cast("nn.Module", _copied(self.case.model))
+                else:
+                    model = self._made(seed)
+            except Exception as error:
+                raise ModelError("build") from error
+            made = as_module(model, self.case.name)
+        self._locate(made)
+        return made
+
+    def _locate(self, model: torch.nn.Module) -> None:
+        """Say once where the model begins, which is told of a process that ends without a stack."""
+        if self._forward is None:
+            self._forward = (blame.forward_of(model),)
+            if self._forward[0] is not None:
+                self.locate(self._forward[0])
 
     def _made(self, seed: int) -> Any:
         """What the factory makes; a copy of it as it was at first, where the factory returns one object every time."""
@@ -282,13 +313,15 @@ class Context:
             ModelError: When the function that makes them raises, or the model that they are inferred from.
         """
         if self._example is None:
-            seed_everything()
-            try:
-                self._example = self.case.example()
-            except ModelError:  # an example that is inferred from the model
-                raise
-            except Exception as error:
-                raise ModelError("inputs") from error
+            with self.making("inputs"):
+                seed_everything()
+                try:
+                    self._example = self.case.example()
+                    _check_nesting(self._example, "an argument")
+                except ModelError:  # an example that is inferred from the model
+                    raise
+                except Exception as error:
+                    raise ModelError("inputs") from error
         return cast("Inputs", fresh(self._example))
 
     def second_example(self) -> Inputs | None:
@@ -306,11 +339,13 @@ class Context:
             ModelError: When a function that makes them raises.
         """
         if self._further is None:
-            seed_everything()
-            try:
-                self._further = self.case.further_examples()
-            except Exception as error:
-                raise ModelError("inputs2") from error
+            with self.making("inputs2"):
+                seed_everything()
+                try:
+                    self._further = self.case.further_examples()
+                    _check_nesting(self._further, "an argument")
+                except Exception as error:
+                    raise ModelError("inputs2") from error
         return tuple(map(fresh, self._further))
 
     def expected(self) -> Any:
@@ -416,8 +451,8 @@ class Context:
     def forward(self) -> Place | None:
         """The head of the model's ``forward``, unless it is torch's own."""
         if self._forward is None:
-            self._forward = (blame.forward_of(self.build()),)
-        return self._forward[0]
+            self._locate(self.build())
+        return self._forward[0] if self._forward is not None else None
 
     def program(self) -> ExportedProgram:
         """The program captured on CPU in torch's default mode, with the case's dynamic shapes.
@@ -494,17 +529,37 @@ def _copied(model: Any) -> Any:
     try:
         return copy.deepcopy(model)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        words = f"{type(error).__name__}: {said(error)}".splitlines()[0]
         raise TypeError(f"the model cannot be copied ({words}): pass a factory that makes a new one") from error
 
 
 def call(function: Callable[..., Any], inputs: Inputs) -> Any:
-    """Call a model or program without gradients; random operators draw the same numbers each time."""
+    """Call a model or program without gradients; random operators draw the same numbers each time.
+
+    Raises:
+        NestingError: When the parts of what it returns cannot be listed.
+    """
     import torch
 
     seed_everything()
     with torch.no_grad():
-        return function(*inputs[0], **inputs[1])
+        result = function(*inputs[0], **inputs[1])
+    _check_nesting(result, "the result")
+    return result
+
+
+def _check_nesting(tree: Any, what: str) -> None:
+    """Refuse what no check can compare, and no program take or return.
+
+    Raises:
+        NestingError: When the parts of it cannot be listed.
+    """
+    from torch.utils import _pytree as pytree
+
+    try:
+        pytree.tree_leaves(tree)
+    except RecursionError:
+        raise NestingError(what) from None
 
 
 def flat_call(function: Callable[..., Any], args: Iterable[Any]) -> Any:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from exportlint.findings import DEVICES
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +50,6 @@ def _types() -> set[str]:
     try:
         torch.device("nosuchdevice")
     except RuntimeError as error:  # it lists them
-        listed = re.search(r"[Ee]xpected one of ([\w, ]+?) device type", str(error))
+        listed = re.search(r"[Ee]xpected one of ([\w, ]+?) device type", said(error))
         types = set(re.findall(r"\w+", listed[1])) if listed else set()
     return {*types, torch._C._get_privateuse1_backend_name()} - NOT_ELSEWHERE

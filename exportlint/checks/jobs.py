@@ -14,7 +14,7 @@ import msgspec
 from exportlint import blame, joining, places, zoo
 from exportlint.checks import loading, results, strange_tensors, weightless
 from exportlint.checks.case import NoExampleError
-from exportlint.checks.context import Context, ModelError, Settings, result_of
+from exportlint.checks.context import Context, ModelError, Settings, call, result_of
 from exportlint.checks.dependencies import Recorder
 from exportlint.checks.results import RAN_NOT
 from exportlint.findings import CHECKS, RED, CheckResult
@@ -123,6 +123,7 @@ def check(
         settings,
         announce=lambda stage: emit({"stage": stage}),
         provisional=lambda result: emit({"provisional": msgspec.to_builtins(result)}),
+        locate=lambda place: emit({"head": [place.file, place.line]}),
         observe=lambda exercised: emit({"exercised": exercised}),
         load=load,
     )
@@ -155,7 +156,7 @@ def does_not_run(name: str) -> CheckResult:
 
 def run_check(name: str, ctx: Context) -> CheckResult:
     """Run one check and time it; a fault of the check itself is an error of the check."""
-    began, ctx.last_error = time.monotonic(), None
+    began, ctx.last_error, ctx.doing = time.monotonic(), None, ""
     lacking = _no_example(ctx)
     if lacking is not None:
         return CheckResult(name=name, outcome="errored", reason=lacking, runs=False)
@@ -238,10 +239,21 @@ def _of_users(name: str, ctx: Context, error: Exception) -> CheckResult | None:
     if not isinstance(error, ModelError):
         if not places.raised_by_users(error.__traceback__):
             return None
-        ctx.last_error, raised = error, ModelError("later call")
+        asked = places.asked_of_users(error.__traceback__) if not _in_a_call(error) else None
+        ctx.last_error, raised = error, ModelError("later call" if asked is None else "question")
         raised.__cause__ = error
+        if asked is not None:
+            result = results.of_model_error(
+                name, f"the model, or its case, fails in {asked}, which a check calls", raised
+            )
+            return dataclasses.replace(result, runs=name != "capture")
         error = raised
     return results.of_model_error(name, RAISED.get(error.stage, f"the {error.stage} fails"), error)
+
+
+def _in_a_call(error: Exception) -> bool:
+    """Whether the model was called as a check calls it."""
+    return any(frame.f_code is call.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _of_fault(name: str, error: Exception) -> CheckResult:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from exportlint.checks.case import ModelCase
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,7 +143,7 @@ class Observation:
             if self._concerns(module) and not _watched():
                 return self._copied(module, name, args, kwargs)
         except Exception as error:
-            self._leave_out(f"{name}: {type(error).__name__}: {error}".splitlines()[0])
+            self._leave_out(f"{name}: {type(error).__name__}: {said(error)}".splitlines()[0])
         return _nothing
 
     def _copied(self, module: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:

@@ -10,7 +10,7 @@ from exportlint.shapes import edges
 from exportlint.shapes.contract import declared
 from exportlint.shapes.corrected import corrected
 from exportlint.shapes.misfit import REWRITE, fitted, misfit, nameless
-from exportlint.text import listed
+from exportlint.text import listed, said
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def misfit_of(ctx: Context, error: Exception) -> Finding | None:
     rule, _ = blame.classify(error)
     if ctx.dynamic_shapes is None or rule not in OF_SPECIFICATIONS or blame.place_of(error) is not None:
         return None
-    if "Constraints violated" in str(error):  # by what the model does
+    if "Constraints violated" in said(error):  # by what the model does
         return None
     what = misfit(ctx.build(), ctx.example(), ctx.dynamic_shapes)
     if what is None:

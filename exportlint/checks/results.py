@@ -10,6 +10,7 @@ from exportlint import blame, places
 from exportlint.findings import RED, CheckResult
 from exportlint.joining import CONFIRMED_BY
 from exportlint.joining import NAME as LINT
+from exportlint.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,12 +24,17 @@ RAN_NOT = "the model does not run"
 NOT_ASKED = "not asked for"  # begins the reason of a check that only some cases ask for
 PLACED_IN_THE_CASE = frozenset({"EXP002", "EXP603"})
 MODEL_STAGES = frozenset({"build", "inputs", "inputs2", "eager call", "second call"})
+# Stages that are no events, in words.
+MAKING = {"inputs": "making of the example inputs", "inputs2": "making of the inputs of a further call"}
+BEFORE_ANY_CALL = frozenset({"build", "inputs"})  # of the model
+RUNS = re.compile(r"\b(call|runs?|examples|export)\b")  # stages in which forward of the model runs
 # What to do about a stage that fails, where that is not about what the factory returns.
 REWRITES = {
     "inputs": "Let the case give a tuple of positional arguments and a mapping of keyword arguments, or functions that "
     "return them.",
     "no inputs": "Give the case an example call beside the model: args, a tuple such as (x,), or kwargs, a mapping.",
     "eager call": "Give the case an example call that forward takes, or let the factory return a module that takes it.",
+    "result": "Return tensors, or lists, tuples and mappings of them of which none contains itself.",
     "inputs2": "Let inputs2, and each call of more_inputs, be a tuple of arguments, or a pair (args, kwargs).",
     "checkpoint": "Let checkpoint be the path of a file of weights, from the working directory on.",
     "second call": "Give the call arguments that the model accepts in eager mode, or let the model accept them.",
@@ -39,6 +45,7 @@ REWRITES = {
     "canonical": "Let canonical take what the eager model returns, or leave it out.",
     "later call": "Let the model take further calls as it takes its first; what it carries between them belongs in "
     "buffers.",
+    "question": "Let it do what torch.nn.Module says of it: a check asks for the parts of the model.",
     "drawn call": "Let the model accept every call that dynamic_shapes and value_ranges allow, or allow fewer.",
 }
 IN_VARIANTS = {  # where the case that a variant was made from does not fail
@@ -71,23 +78,27 @@ UNCAUGHT = re.compile(r"^(SystemExit|KeyboardInterrupt|GeneratorExit)\b")
 THREAD = re.compile(r"^(Current thread|Thread|Stack)\b.*\(most recent call first\)")
 
 
-def of_death(check: str, stage: str | None, ending: Ending) -> CheckResult:
+def of_death(check: str, stage: str | None, ending: Ending, head: Place | None = None) -> CheckResult:
     """The result of a check whose process died or was stopped.
 
     Args:
         check: Name of the check that was running.
         stage: What it was doing.
         ending: How the process ended.
+        head: Where the model begins, which is blamed where the model ran and no stack is known.
     """
     outcome: Outcome = "timed_out" if ending.how in ("wall", "cpu", "late") else "crashed"
     words = last_words(ending.output)
     raised = uncaught(ending)
-    during = f" during the {stage}" if stage else ""
+    during = f" during the {MAKING.get(stage, stage)}" if stage else ""
     stopped = f"the process {ending.words}{during}"
     message = f"{raised} was raised{during}, which ends the process" if raised else stopped
     reason = f"{message}: {words}" if words else message
     runs = check != "capture" or stage not in MODEL_STAGES
-    finding = _finding(check, stage, message, ending, how="raised" if raised else ending.how)
+    place = fatal_place(ending.output)
+    if place is None and head is not None and RUNS.search(stage or ""):
+        place, message = head, f"{message}; it left no stack, and this is where the model begins"
+    finding = _finding(check, stage, message, ending, place, how="raised" if raised else ending.how)
     stack = "\n".join(ending.output[-MOST_WORDS:]) or None
     return CheckResult(
         name=check,
@@ -106,14 +117,24 @@ def uncaught(ending: Ending) -> str:
     return found[1] if found else ""
 
 
-def _finding(check: str, stage: str | None, message: str, ending: Ending, *, how: str) -> Finding:
+def _finding(check: str, stage: str | None, message: str, ending: Ending, place: Place | None, *, how: str) -> Finding:
     by_check = {"capture": "EXP003", "reload": "EXP701", "opset": "EXP709"}
     rule = "EXP002" if stage in MODEL_STAGES else by_check.get(check, "EXP004")
     rewrite = None if how in ("signal", "exit") and rule in BY_RULE else ENDINGS[how]
     evidence = "\n".join(spoken(ending.output)) or None
-    return blame.finding(
-        rule, message, fatal_place(ending.output), outcome="breaks", rewrite=rewrite, evidence=evidence
-    )
+    return blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=evidence)
+
+
+def not_made(check: str, stage: str, seconds: float) -> CheckResult:
+    """The result of a check of a case of which another found that its model, or its inputs, take too long to make.
+
+    Args:
+        check: Name of the check.
+        stage: What did not come to its end.
+        seconds: What was allowed for it.
+    """
+    what = "building it" if stage == "build" else f"the {MAKING[stage]}"
+    return CheckResult(name=check, outcome="not_checked", reason=f"{what} took more than {duration(seconds)}")
 
 
 def of_drawn_call(check: str, who: str, words: str, code: str, ending: Ending) -> CheckResult:

@@ -31,6 +31,7 @@ from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
 from exportlint.findings import CHECKS, DEFAULT_CHECKS, RED, CaseResult, CheckResult, are_chosen
+from exportlint.places import Place
 from exportlint.text import OWN_FAULT, own_fault
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Heard:
     cases: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     loaded: dict[str, Any] | None = None
+    head: Place | None = None
     exercised: joining.Exercised | None = None
     depends: dict[str, Dependencies] = field(default_factory=dict)
 
@@ -128,6 +130,8 @@ class Heard:
         self.cases = message.get("cases", self.cases)
         self.error = message.get("target_error", self.error)
         self.loaded = message.get("loaded", self.loaded)
+        if "head" in message:
+            self.head = Place(*message["head"])
         if "exercised" in message:
             self.exercised = msgspec.convert(message["exercised"], joining.Exercised)
         if "depends" in message:
@@ -142,6 +146,7 @@ class Progress:
     depends: dict[str, Dependencies] = field(default_factory=dict)
     exercised: joining.Exercised = field(default_factory=lambda: joining.Exercised({}))
     source: str = ""
+    unmade: str | None = None  # what did not come to its end before the model was called
 
 
 class Slots:
@@ -413,10 +418,11 @@ class Runner:
         done, replayed = progress.done, ""
         drawn_call: CheckResult | None = None  # in which the check was ended, as long as it was not replayed
         while pending := [name for name in group if name not in done]:
-            capture = done.get("capture")
-            if capture is not None and not capture.runs:
-                done.update({name: jobs.does_not_run(name) for name in pending})
+            given_up = [self._given_up(name, progress) for name in pending]
+            if None not in given_up:
+                done.update({result.name: result for result in given_up if result is not None})
                 break
+            capture = done.get("capture")
             settings = dataclasses.replace(
                 base, checks=tuple(pending), captured=capture is None or capture.outcome not in RED
             )
@@ -436,14 +442,24 @@ class Runner:
             stands = heard.provisional or drawn_call
             if stands is not None and stands.name == died:
                 done[died] = _cut_short(stands, ending, time.monotonic() - began)
-            elif ending.how in ("wall", "cpu") and died not in retried:
+            elif _may_end(ending, heard) and died not in retried:
                 retried.add(died)  # once more, with the machine to itself
             elif died == "shapes" and (entry := journal.read(base.workdir)) is not None:
                 replayed = ending.words
                 drawn_call = results.of_drawn_call(died, entry.who, entry.words, entry.code, ending)
             elif died not in done:
-                result = results.of_death(died, heard.stage, ending)
+                result = results.of_death(died, heard.stage, ending, heard.head)
                 done[died] = dataclasses.replace(result, seconds=round(time.monotonic() - began, 3))
+                progress.unmade = heard.stage if _hung_before_any_call(ending, heard) else None
+
+    def _given_up(self, name: str, progress: Progress) -> CheckResult | None:
+        """The result of a check that is not tried, since another found what stands in its way; else ``None``."""
+        capture = progress.done.get("capture")
+        if capture is not None and not capture.runs:
+            return jobs.does_not_run(name)
+        if progress.unmade is not None:
+            return results.not_made(name, progress.unmade, self.options.timeout)
+        return None
 
     def _load(self, first: CheckResult, workdir: str) -> CheckResult:
         """The second half of the check ``reload``."""
@@ -486,6 +502,16 @@ class Runner:
             known = {"folder": workdir, "allowed": sorted(loader.allowed_packages())}
             ending = self._server.run(name, known, self._limits(), heard.on_message, path=path)
         return heard, ending, False
+
+
+def _hung_before_any_call(ending: Ending, heard: Heard) -> bool:
+    """Whether the model, or its inputs, took too long to make: each check would wait for them again."""
+    return ending.how in ("wall", "cpu") and heard.stage in results.BEFORE_ANY_CALL
+
+
+def _may_end(ending: Ending, heard: Heard) -> bool:
+    """Whether what took too long is tried once more, with the machine to itself."""
+    return ending.how in ("wall", "cpu") and not _hung_before_any_call(ending, heard)
 
 
 def _never_ran(check: CheckResult, options: Options) -> bool:

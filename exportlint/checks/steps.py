@@ -24,7 +24,7 @@ from exportlint.checks.context import Context, ModelError, call, fresh
 from exportlint.checks.results import NOT_ASKED, of_model_error
 from exportlint.checks.sequences import Done, PartedError, Run
 from exportlint.findings import CheckResult
-from exportlint.text import counted
+from exportlint.text import counted, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def run(ctx: Context) -> CheckResult:
             return of_model_error(NAME, message, error, ctx.only_in_variant(_walk))
         return _not_checked(f"the model does not run: the {error.stage} fails")
     except programs.NotExportedError as error:
-        return _not_checked(f"the model is not captured{f': {error}' if str(error) else ''}")
+        return _not_checked(f"the model is not captured{f': {error}' if said(error) else ''}")
 
 
 def _walk(ctx: Context) -> None:

@@ -25,6 +25,7 @@ from exportlint.checks import divergence, uncaptured
 from exportlint.checks.context import call, fresh
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,7 +235,7 @@ def _wrong(ctx: Context, message: str, words: str, lines: tuple[Place, ...]) -> 
 
 def _refusal(ctx: Context, name: str, error: Exception) -> Finding:
     """The finding for what torch raised: a script names the lines in its words, a trace by its traceback."""
-    lines = [(file, int(line)) for file, line in HERE.findall(str(error))]
+    lines = [(file, int(line)) for file, line in HERE.findall(said(error))]
     place = places.of_frames(lines) or blame.place_of(error) or ctx.head()
     message = f"torch.jit.{name} cannot capture this"
     return blame.finding(REFUSED, message, place, outcome="unportable", evidence=blame.words(error))
@@ -242,6 +243,6 @@ def _refusal(ctx: Context, name: str, error: Exception) -> Finding:
 
 def _last_line(error: Exception) -> str:
     """What an exception of TorchScript's runtime says, which it does at the end."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in said(error).splitlines() if line.strip()]
     words = next((line for line in reversed(lines) if re.match(r"\w*(Error|Exception)\b", line)), "")
     return words[:300] or blame.words(error)

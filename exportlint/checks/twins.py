@@ -16,6 +16,7 @@ from exportlint.checks.context import ModelError, call
 from exportlint.checks.results import of_model_error
 from exportlint.checks.twin_dtype import compare_dtypes
 from exportlint.findings import CheckResult
+from exportlint.text import said
 from exportlint.torch_hooks.guards import GuardLog
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _refused(ctx: Context, error: Exception, notes: list[str]) -> list[Finding] 
     except ModelError as failure:
         notes.append(f"the second example call fails: {blame.words(failure.__cause__ or failure)}")
         return None
-    if UNASKED.search(str(error)):  # the case itself does not allow for the call
+    if UNASKED.search(said(error)):  # the case itself does not allow for the call
         notes.append(words)
         return None
     place = blame.place_of(error) or (second and _decision(ctx, second)) or ctx.head()

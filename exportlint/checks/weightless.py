@@ -13,6 +13,7 @@ from exportlint import blame
 from exportlint.checks import uncaptured
 from exportlint.checks.context import SEED, Context, ModelError, NotCapturedError, as_module, fresh, seed_everything
 from exportlint.findings import CheckResult
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,18 +52,20 @@ class WeightlessContext(Context):
         """
         from torch import nn
 
-        self.stage("build")
-        seed_everything(seed)
-        try:
-            if isinstance(self.case.model, nn.Module):
-                raise TypeError(
-                    "a model without weights is made by a factory; this case has a module, which has weights"
-                )
-            with self.mode:
-                model = self.case.model()
-        except Exception as error:
-            raise ModelError("build") from error
-        return as_module(model, self.case.name)
+        with self.making("build"):
+            seed_everything(seed)
+            try:
+                if isinstance(self.case.model, nn.Module):
+                    raise TypeError(
+                        "a model without weights is made by a factory; this case has a module, which has weights"
+                    )
+                with self.mode:
+                    model = self.case.model()
+            except Exception as error:
+                raise ModelError("build") from error
+            made = as_module(model, self.case.name)
+        self._locate(made)
+        return made
 
     def example(self) -> Inputs:
         """The arguments of the example call, as fake tensors.
@@ -143,7 +146,7 @@ def _capture(ctx: WeightlessContext) -> CheckResult:
 def _wants_numbers(error: BaseException) -> bool:
     """Whether torch refused to answer with a number that it does not have."""
     return type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode") or (
-        "fake tensor" in str(error).lower() or "FakeTensor" in str(error)
+        "fake tensor" in said(error).lower() or "FakeTensor" in said(error)
     )
 
 

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from exportlint.devices import hooks
+from exportlint.text import said
 
 _ATEN = torch.ops.aten
 _GET, _SET = torch.Tensor.__getitem__, torch.Tensor.__setitem__
@@ -53,7 +54,7 @@ class Indexing(TorchFunctionMode):
         except RuntimeError as error:
             name = getattr(func, "__name__", "")
             operator = getattr(_ATEN, _OPERATORS.get(name, name), None)
-            if _NO_DRIVER not in str(error) or operator is None:
+            if _NO_DRIVER not in said(error) or operator is None:
                 raise
         return operator(*args, **kwargs)
 

@@ -24,6 +24,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from exportlint import places
 from exportlint.devices import hooks, questions
 from exportlint.devices.kept import Kept, KeptTensors
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,7 +179,7 @@ class Provenance(TorchFunctionMode):
         try:
             result = func(*args, **kwargs)
         except RuntimeError as error:
-            if self.blamed is None and MISMATCH.search(str(error)):
+            if self.blamed is None and MISMATCH.search(said(error)):
                 self.blamed = self._origin_of_arguments(args, kwargs) or made
             raise
         finally:

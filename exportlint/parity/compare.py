@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from exportlint.parity import tolerance
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,7 +246,7 @@ def _brought(canonical: Callable[[Any], Any], actual: Any) -> Any:
     try:
         return canonical(actual)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        words = f"{type(error).__name__}: {said(error)}".splitlines()[0]
         return Difference("", f"the program's result has no canonical form, as eager's has: {words}")
 
 

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exportlint import places
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ class Reference:
             except MemoryError:
                 raise
             except Exception as error:
-                self.why_not = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                self.why_not = f"{type(error).__name__}: {said(error)}".splitlines()[0][:200]
             self.partly = tuple(mode.smaller)[:MAX_PLACES]
         return self._result
 

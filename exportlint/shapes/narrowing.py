@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from exportlint import blame
 from exportlint.shapes import advice, conditions
 from exportlint.shapes.kinds import Kind, kind_of, merged
+from exportlint.text import said
 from exportlint.torch_hooks.guards import user_words
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def of_refusal(
     """
     names, kin = _names(contract), _kin(contract)
     found: list[tuple[tuple[Any, ...], Finding, frozenset[str]]] = []
-    for line, evidence in _violations(str(error)):
+    for line, evidence in _violations(said(error)):
         kinds = next(kinds for pattern, kinds in WORDS if pattern.search(line))
         sources = _sources(line, names)
         meant = _meant(guards, kinds, sources, kin)

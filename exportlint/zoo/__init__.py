@@ -15,6 +15,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from exportlint.text import said
+
 if TYPE_CHECKING:
     from exportlint.checks.case import ModelCase
 
@@ -132,5 +134,5 @@ def _source(source: str) -> Any:
     try:
         return importlib.import_module(f"exportlint.zoo.{source}")
     except Exception as error:
-        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        words = f"{type(error).__name__}: {said(error)}".splitlines()[0]
         raise ZooError(f"{SOURCES[source]} cannot be imported: {words}") from error

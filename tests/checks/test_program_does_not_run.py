@@ -89,6 +89,78 @@ def test_a_later_call_that_raises_is_the_models_fault():
     assert "called twice" in result.stack
 
 
+class Asked(nn.Linear):
+    def named_parameters(self, *args, **kwargs):
+        raise TypeError("no params")  # at: asked
+
+
+@pytest.mark.parametrize("name", ["capture", "state"])
+def test_what_a_check_asks_of_a_model_is_no_later_call(name):
+    case = ModelCase(lambda: Asked(2, 2), (torch.ones(1, 2),), name="asked")
+    result = jobs.run_check(name, Context(case, Settings(()), lambda _: None))
+    words = "the model, or its case, fails in Asked.named_parameters, which a check calls: TypeError: no params"
+    assert (result.outcome, result.reason, result.runs) == ("errored", words, name != "capture")
+    assert result.findings[0].line == marked(Path(__file__), "asked")
+
+
+class UnsaidError(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+class Unsaid(nn.Module):
+    def forward(self, x):
+        raise UnsaidError  # at: unsaid
+
+
+def test_an_exception_without_words_is_told_by_its_class():
+    result = check("capture", Unsaid)
+    (finding,) = result.findings
+    assert (finding.rule, finding.line, finding.evidence) == ("EXP002", marked(Path(__file__), "unsaid"), "UnsaidError")
+
+
+@pytest.mark.parametrize("name", ["device", "state", "twins", "shapes", "reload"])
+def test_an_exception_without_words_ends_no_other_check(name):
+    assert check(name, Unsaid).outcome in ("errored", "not_checked")
+
+
+class Endless(nn.Module):
+    def forward(self, x):  # at: endless
+        found = [x * 2]
+        found.append(found)
+        return found
+
+
+def endless():
+    args = [torch.ones(2)]
+    args.append(args)
+    return (args,)
+
+
+def test_a_result_that_contains_itself_is_told_as_such():
+    result = check("capture", Endless)
+    assert (result.outcome, result.runs) == ("errored", False)
+    (finding,) = result.findings
+    assert (finding.rule, finding.line) == ("EXP002", marked(Path(__file__), "endless"))
+    assert finding.message == "the model returns what no program can return"
+    assert "a container contains itself" in finding.evidence
+
+
+@pytest.mark.parametrize("name", ["device", "state", "twins", "shapes", "reload", "checkpoint", "compile"])
+def test_a_result_that_contains_itself_ends_no_other_check(name):
+    result = check(name, Endless)
+    assert result.outcome in ("errored", "not_checked")
+    assert "exportlint itself" not in result.reason
+
+
+@pytest.mark.parametrize("given", [{"args": endless}, {"args": (torch.ones(2),), "inputs2": endless}])
+def test_arguments_that_contain_themselves_are_the_cases_fault(given):
+    case = ModelCase(nn.Identity, name="endless", **given)
+    result = jobs.run_check("shapes" if "inputs2" in given else "capture", Context(case, Settings(()), lambda _: None))
+    assert result.outcome == "errored"
+    assert "an argument cannot be taken apart: a container contains itself" in result.reason
+
+
 def no_scores(out):
     raise KeyError("scores")  # at: scores
 

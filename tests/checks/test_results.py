@@ -7,6 +7,7 @@ import pytest
 from exportlint.checks import results
 from exportlint.checks.isolation.job import Ending
 from exportlint.findings import CheckResult, Finding
+from exportlint.places import Place
 
 HERE = str(Path(__file__).resolve())
 TORCH = "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
@@ -90,6 +91,22 @@ def test_a_check_that_died(check, stage, ending, outcome, rule, reason):
     (finding,) = result.findings
     assert (finding.rule, finding.severity) == (rule, "error")
     assert result.runs == (check != "capture" or stage != "build")
+
+
+@pytest.mark.parametrize(
+    ("stage", "output", "line"),
+    [
+        ("eager run on the second device", (), 7),
+        ("drawn examples", (), 7),
+        ("build", (), None),
+        (None, (), None),
+        ("eager call", ("Stack (most recent call first):", f'  File "{HERE}", line 5 in f'), 5),
+    ],
+)
+def test_where_a_death_without_a_stack_is_placed(stage, output, line):
+    found = results.of_death("device", stage, Ending("exit", 0, output), Place(str(HERE), 7)).findings[0]
+    assert found.line == line
+    assert ("left no stack" in found.message) == (line == 7)
 
 
 def test_faults_of_a_case_are_placed_in_its_file(monkeypatch, tmp_path):

@@ -92,6 +92,64 @@ def test_a_model_without_end(tight, model, limit, outcome, words, mark):
     assert check(result, "shapes").reason == "the model does not run"
 
 
+class Unmade(nn.Module):
+    def __init__(self):
+        super().__init__()
+        time.sleep(600)  # at: build sleeps
+
+
+def unmade_inputs():
+    time.sleep(600)  # at: inputs sleep
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "words", "mark"),
+    [
+        (Unmade, (X,), "building it took more than 4.0 s", "build sleeps"),
+        (nn.ReLU, unmade_inputs, "the making of the example inputs took more than 4.0 s", "inputs sleep"),
+    ],
+)
+def test_what_hangs_before_any_call_is_waited_for_once(model, args, words, mark):
+    began, names = time.monotonic(), ("device", "twins", "state", "reload")
+    with Tight(Options(checks=names, timeout=4)) as runner:
+        found = runner.check_object(ModelCase(model, args, name="hangs"), "t").checks
+    first, *others = sorted(found, key=lambda check: check.outcome != "timed_out")
+    assert place(first) == ("EXP002", HERE.name, at(mark))
+    assert [(check.outcome, check.reason) for check in others] == [("not_checked", words)] * 3
+    assert time.monotonic() - began < 3 * Tight.limits.wall_seconds
+
+
+class Exits(nn.Module):
+    def forward(self, x):  # at: exits
+        if x.device.type != "cpu":
+            os._exit(0)
+        return x * 2
+
+
+def test_a_death_on_the_second_device_without_a_stack_is_told_where_the_model_begins():
+    with Runner(Options(checks=("device",))) as runner:
+        device = check(runner.check_object(ModelCase(Exits, (X,)), "t"), "device")
+    assert device.outcome == "crashed"
+    assert (
+        "ended with status 0 during the eager run on the second device; it left no stack" in device.findings[0].message
+    )
+    assert place(device)[2] == at("exits")
+
+
+def leave():
+    raise SystemExit(9)  # at: leaves
+
+
+def test_inputs_that_leave_are_one_finding():
+    with Runner(Options()) as runner:
+        found = runner.check_object(ModelCase(nn.ReLU, leave, name="leaves"), "t").checks
+    capture, *others = found
+    assert place(capture) == ("EXP002", HERE.name, at("leaves"))
+    words = "SystemExit was raised during the making of the example inputs, which ends the process"
+    assert capture.findings[0].message == words
+    assert {check.reason for check in others} == {"the model does not run"}
+
+
 class Broken(nn.Module):
     def forward(self, x):
         raise RuntimeError("broken")

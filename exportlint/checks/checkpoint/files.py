@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from exportlint import blame
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,5 +64,5 @@ def load(file: Path) -> Any:
 
 def words(error: Exception) -> str:
     """Why a file was refused, in one line: torch's own words behind its advice."""
-    refused = _REFUSED.search(str(error))
+    refused = _REFUSED.search(said(error))
     return f"{type(error).__name__}: {refused[1].strip()}" if refused else blame.words(error)

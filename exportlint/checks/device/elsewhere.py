@@ -14,6 +14,7 @@ from exportlint.checks.context import call
 from exportlint.checks.device.places import Elsewhere, PlacementError, elsewhere, of_the_device, placed, present
 from exportlint.checks.device.report import Report, blame_origin
 from exportlint.checks.device.twin import difference, is_mixed, tensors
+from exportlint.text import said
 from exportlint.torch_hooks import forked
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _refused(ctx: Context, report: Report, where: Elsewhere, error: Exception, b
     place, words = blame.place_of(error), blame.words(error)
     if is_mixed(error):
         rule, message, place = blame_origin(blamed, place)
-    elif TO_NUMPY.search(str(error)):
+    elif TO_NUMPY.search(said(error)):
         rule, message = "EXP401", "a tensor that is not on the CPU is handed to numpy"
     elif where.numbers and place is not None and not of_the_device(error) and _only_there(ctx, where):
         rule, message = "EXP002", f"the model runs on the CPU, and this line raises on {where.name}"

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exportlint.text import said
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -64,7 +66,7 @@ def of_the_device(error: Exception) -> bool:
     """Whether an exception tells of the device or of torch, and not of what the model does there."""
     if isinstance(error, NotImplementedError) or not isinstance(error, (RuntimeError, TypeError, ValueError)):
         return True
-    return type(error).__name__ == "AcceleratorError" or _NOT_THE_MODELS.search(str(error)) is not None
+    return type(error).__name__ == "AcceleratorError" or _NOT_THE_MODELS.search(said(error)) is not None
 
 
 @contextlib.contextmanager

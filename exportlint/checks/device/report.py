@@ -13,6 +13,7 @@ from exportlint import blame
 from exportlint.checks.isolation import apart
 from exportlint.findings import SEVERITIES, CheckResult, Finding
 from exportlint.places import display_path
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,12 +202,12 @@ def refusal(error: Exception, origin: Origin | None) -> Finding | None:
         error: What it raised.
         origin: Where the tensor of the CPU came from, if two devices met.
     """
-    if isinstance(error, TypeError) and "to numpy" in str(error):
+    if isinstance(error, TypeError) and "to numpy" in said(error):
         message = "a tensor that is not on the CPU is handed to numpy"
         return blame.finding(
             "EXP401", message, blame.place_of(error), outcome="unportable", evidence=blame.words(error)
         )
-    if ON_THE_CPU.search(str(error)) and blame.place_of(error) is not None:
+    if ON_THE_CPU.search(said(error)) and blame.place_of(error) is not None:
         return _has_to_be_on_the_cpu(blame.place_of(error), blame.words(error))
     if origin is None:
         return None

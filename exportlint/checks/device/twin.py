@@ -9,6 +9,7 @@ from exportlint.checks import uncaptured
 from exportlint.checks.context import call
 from exportlint.checks.device.report import blame_origin, stayed
 from exportlint.parity.compare import Difference, compare
+from exportlint.text import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +120,7 @@ def is_mixed(error: Exception) -> bool:
     """Whether two devices met, in any of torch's words."""
     from exportlint.devices.provenance import MISMATCH
 
-    return "evice" in type(error).__name__ or MISMATCH.search(str(error)) is not None
+    return "evice" in type(error).__name__ or MISMATCH.search(said(error)) is not None
 
 
 def place_under_capture(error: Exception) -> Place | None:

@@ -26,7 +26,7 @@ from exportlint.shapes.edges import Asked, violated
 from exportlint.shapes.kinds import kind_of
 from exportlint.shapes.scalars import held_apart
 from exportlint.shapes.strategies import sizes_of
-from exportlint.text import listed
+from exportlint.text import listed, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -378,7 +378,7 @@ class Subject:
         if other is not None:
             return other
         apart = self._apart(trial) if guard is None else []
-        if apart and (any(size < ask.minimum for size, ask in apart) or _REFUSAL.search(str(error))):
+        if apart and (any(size < ask.minimum for size, ask in apart) or _REFUSAL.search(said(error))):
             return None  # nobody asked for these sizes, or the program says that it is not for them
         if guard is None and not keeps_relations(self.contract, trial.sizes):
             return None  # nobody said that these sizes may differ, and the call is refused, not answered wrongly
