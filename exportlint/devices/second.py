@@ -258,7 +258,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     leaves, spec = pytree.tree_flatten((args, kwargs))
     seconds = [leaf for leaf in leaves if isinstance(leaf, SecondTensor)]
     wanted = next((leaf for leaf in leaves if isinstance(leaf, torch.device)), None)
-    there = bool(seconds) if wanted is None else wanted.type == hooks.NAME
+    there = bool(seconds) if wanted is None else _is_second(wanted)
     _look_for_mixed(func, args, kwargs, leaves)
     _look_for_host_argument(func, base, args)
     if there:
@@ -273,6 +273,13 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return pytree.tree_map_only(
         torch.Tensor, lambda t: known.get(id(t), SecondTensor(t) if there and t is not host else t), result
     )
+
+
+def _is_second(device: torch.device) -> bool:
+    """Whether it is the second device; there is one of its kind."""
+    if device.type == hooks.NAME and device.index not in (None, 0):
+        raise RuntimeError(f"invalid device ordinal: there is no {device}, only {second_device()}")
+    return device.type == hooks.NAME
 
 
 def _base(func: Any) -> str:

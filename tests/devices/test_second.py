@@ -59,6 +59,16 @@ def test_tensors_live_there_and_copies_cross():
 
 
 @forked
+def test_there_is_one_of_its_kind():
+    from exportlint.devices import second_device
+
+    second_device()
+    for make in (lambda: torch.zeros(2, device="second:1"), lambda: torch.ones(2).to("second:1")):
+        with pytest.raises(RuntimeError, match="invalid device ordinal: there is no second:1, only second:0"):
+            make()
+
+
+@forked
 def test_mixed_devices_follow_the_rules_of_cuda():
     from exportlint.devices import DeviceMismatchError, second_device
 
