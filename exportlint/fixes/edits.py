@@ -233,6 +233,24 @@ AnyEdit = (
 )  # fmt: skip
 
 
+class Handed(msgspec.Struct, frozen=True, array_like=True):
+    """A parameter of a function that others call.
+
+    Attributes:
+        function: The name of the function.
+        parameter: The name of the parameter.
+        position: Its place among the arguments of a call that have no name.
+        owned: Whether it is a method, called of an object.
+        optional: Whether a call may leave it out.
+    """
+
+    function: str
+    parameter: str
+    position: int
+    owned: bool = False
+    optional: bool = False
+
+
 class Fix(msgspec.Struct, frozen=True, array_like=True):
     """A rewrite of the place that a finding is at.
 
@@ -242,12 +260,14 @@ class Fix(msgspec.Struct, frozen=True, array_like=True):
         applicability: ``safe``: what the model computes where it ran stays as it is, and so does its state dict;
             ``unsafe``: that may change; ``display``: it is shown and never applied.
         otherwise: What to do where the code is not of the kind that this fits.
+        handed: The parameters that the tensor at hand comes from: it is safe only if each call gives them tensors.
     """
 
     title: str
     edits: tuple[AnyEdit, ...]
     applicability: Applicability = "safe"
     otherwise: Fix | None = None
+    handed: tuple[Handed, ...] = ()
 
     @property
     def needs_tensor(self) -> bool:
@@ -255,14 +275,20 @@ class Fix(msgspec.Struct, frozen=True, array_like=True):
         own = AT_HAND in self.title or any(AT_HAND in getattr(edit, "source", "") for edit in self.edits)
         return own or (self.otherwise is not None and self.otherwise.needs_tensor)
 
-    def with_tensor(self, name: str) -> Fix:
-        """The fix with the name of a tensor written in."""
+    def with_tensor(self, name: str, handed: tuple[Handed, ...] = ()) -> Fix:
+        """The fix with the name of a tensor written in, which comes from these parameters."""
         edits = tuple(
             msgspec.structs.replace(e, source=e.source.replace(AT_HAND, name)) if hasattr(e, "source") else e
             for e in self.edits
         )
         otherwise = self.otherwise.with_tensor(name) if self.otherwise is not None else None
-        return Fix(self.title.replace(AT_HAND, name), edits, self.applicability, otherwise)
+        return Fix(self.title.replace(AT_HAND, name), edits, self.applicability, otherwise, handed)
+
+    def doubted(self) -> Fix:
+        """The fix as an unsafe one."""
+        otherwise = self.otherwise.doubted() if self.otherwise is not None else None
+        kind: Applicability = "unsafe" if self.applicability == "safe" else self.applicability
+        return msgspec.structs.replace(self, applicability=kind, otherwise=otherwise)
 
 
 def fix(title: str, *edits: AnyEdit, unsafe: bool = False) -> Fix:

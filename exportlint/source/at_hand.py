@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from exportlint.source import call_sites
 from exportlint.source.tree import FunctionNode, bound_in, children, is_none, parameters
 from exportlint.source.values import Instance, Tensor
 
@@ -63,7 +64,10 @@ def completed(it: Interpreter, match: Match) -> Fix | None:
     if there is None and it.calling is not None and it.stack:
         there = _found(it, it.calling)
     name = _best(node, there) if there is not None else None
-    return fix.with_tensor(name) if name is not None else None
+    if name is None or there is None:
+        return None
+    helps = len(it.stack) > 1 and isinstance(there.function, FunctionNode) and there.function.name != "forward"
+    return fix.with_tensor(name, call_sites.behind(there.function, name) if helps else ())
 
 
 def _best(node: ast.AST, there: AtHand) -> str | None:

@@ -117,6 +117,11 @@ class Callers:
         outline = graph.outlines.get(real)
         return graph.callers(real) if outline is None or outline.code else []
 
+    def importing(self, real: str) -> list[str]:
+        """The files of the project that import from the file at a real path, re-exports followed."""
+        self.into(real)
+        return sorted(self._folders[real.rpartition(os.sep)[0]].importing(real))
+
     def _around(self, path: Path) -> _Graph:
         root = layout.top(path.parent, os.path.isfile)
         package = path.relative_to(root).parts[0] if path.parent != root else ""
@@ -193,6 +198,10 @@ class _Graph:
                 found += _spread(kind, _FOLLOWED - len(found))
             ring = [each for each in ring if not self.outlines[each].model]
         return sorted(found)
+
+    def importing(self, path: str) -> set[str]:
+        """The files that import from a file."""
+        return self._importing().get(path, set())
 
     def _importing(self) -> dict[str, set[str]]:
         if self.importers is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from exportlint.findings import SEVERITIES, severity
 from exportlint.rules import catalogue
 from exportlint.source.cache import Cache, still_there
+from exportlint.source.call_sites import CallSites
 from exportlint.source.callers import Callers, Generated, Outline
 from exportlint.source.discover import below, discover
 from exportlint.source.files import UnreadableError, holding, read
@@ -239,6 +240,7 @@ class _Run:
     units: Units = field(init=False)
     unanalysed: list[Unanalysed] = field(default_factory=list)
     partial: set[Path] = field(default_factory=set)
+    sites: CallSites = field(init=False)
 
     def __post_init__(self) -> None:
         """Find out which files are run, and run them."""
@@ -253,6 +255,7 @@ class _Run:
                 self.elsewhere.add(path)
             self.following[path] = [] if path in self.elsewhere else followed
         self.units = Units(self.options, self.effort, cache, self.callers.contents, self.given)
+        self.sites = CallSites(self._text, self._importing)
         self.units.run({*self.real.values(), *(caller for callers in self.following.values() for caller in callers)})
 
     def all(self) -> Linted:
@@ -292,6 +295,17 @@ class _Run:
             if not any(c.silences(p.rule.code, p.rule.name, p.range.line, p.range.end_line) for c in there)
         ]
         return [*_worst(told), *self._unused(path, there, heard.values(), whole=whole)]
+
+    def _text(self, real: str) -> str | None:
+        """The text of a file; ``None`` where it cannot be read."""
+        data = self.given.get(real)
+        try:
+            return (read(Path(real)) if data is None else holding(Path(real), data)).text
+        except UnreadableError:
+            return None
+
+    def _importing(self, real: str) -> list[str]:
+        return self.callers.importing(real) if self.options.whole_project else [*self.real.values()]
 
     def _comments(self, path: Path) -> tuple[Comment, ...]:
         """The comments that silence findings in a file."""
@@ -340,10 +354,15 @@ class _Run:
             outcomes=outcomes,
             variant=heard.variant,
             calls=tuple((Path(file), line) for file, line in heard.calls),
-            fix=heard.fix,
+            fix=self._judged(heard.fix, self.real[path]),
             origins=tuple((Path(file), line, words) for file, line, words in heard.origins),
             sizes=heard.sizes,
         )
+
+    def _judged(self, fix: Fix | None, real: str) -> Fix | None:
+        """The fix, unsafe where a call gives something else than the tensor that it takes a device from."""
+        doubted = fix is not None and any(self.sites.may_give_other(real, handed) for handed in fix.handed)
+        return fix.doubted() if fix is not None and doubted else fix
 
     def _unreadable(self, path: Path, message: str, line: int, column: int) -> Prediction:
         rule = catalogue()[SYNTAX]

@@ -18,6 +18,14 @@ from exportlint.rules.examples import example
 RAMP = example("def forward(self, x):\n    return x * torch.arange(x.size(1))")
 MENDED = RAMP.replace("torch.arange(x.size(1))", "torch.arange(x.size(1), device=x.device)")
 BRANCH = example("def forward(self, x):\n    return x if x.sum() > 0 else -x")
+SCALED = """\
+class Two(torch.nn.Module):
+    def __init__(self, scale=2.0):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+"""
 CLEAN = example("def forward(self, x):\n    return x.relu()")
 
 
@@ -296,6 +304,49 @@ def test_a_helper_in_another_file_is_mended_by_what_its_callers_pass() -> None:
     written("model.py", "from helper import ramp\n" + example("def forward(self, x):\n    return ramp(x)"))
     assert check(".", "--fix").exit_code == 0
     assert "torch.arange(x.size(1), device=x.device)" in helper.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "safe"),
+    [
+        ("def other(t):\n    return ramp(t)", False),  # nobody is known to call it
+        ("def other():\n    return ramp(2.0)", False),
+        ("def other():\n    return ramp(x=-2)", False),
+        ("def other():\n    return ramp(torch.ones(2, 3))", True),
+        ("scale = 2.0\nramp(scale)", False),
+        ("def other(t: float):\n    return ramp(t)", False),
+        ("def other(t):\n    return ramp(t)\n\n\nother(2)", False),
+        ("def other(t):\n    return ramp(t)\n\n\nother(torch.ones(1))", True),
+        ("from helper import ramp as slope\n\nslope(len([1]))", False),
+        ("import helper\n\nhelper.ramp(torch.ones(1).item())", False),
+        (f"{SCALED}        return x * ramp(self.scale)", False),
+        ("class Two(torch.nn.Module):\n    def forward(self, x):\n        return ramp(x.sin())", True),
+        ("class Two:\n    def ramp(self, x):\n        return self.ramp(1)", True),  # another function of that name
+    ],
+)
+def test_a_device_is_not_safely_taken_from_what_another_caller_gives_a_number(more: str, safe: bool) -> None:
+    text = "import torch\n\n\ndef ramp(x):\n    y = x * 2\n    return y * torch.arange(4)\n"
+    helper = written("helper.py", text)
+    written("model.py", "from helper import ramp\n" + example("def forward(self, x):\n    return ramp(x)"))
+    written("other.py", f"import torch\nfrom helper import ramp\n\n\n{more}\n")
+    check(".", "--fix")
+    assert helper.read_text() == (text.replace("(4)", "(4, device=y.device)") if safe else text)
+    check(".", "--fix", "--unsafe-fixes")
+    assert "(4, device=y.device)" in helper.read_text()
+
+
+def test_a_helper_beside_its_callers_may_be_given_a_number(folder: Path) -> None:
+    text = example(
+        "def forward(self, x):\n    return x * self.ramp(x)\n\n"
+        "def ramp(self, x):\n    return x + torch.arange(4)\n\n"
+        "def once(self):\n    return self.ramp(2)"
+    )
+    model = written("model.py", text)
+    check(".", "--fix")
+    assert model.read_text() == text
+    model.write_text(text.replace("self.ramp(2)", "self.ramp(torch.ones(4))"))
+    check(".", "--fix")
+    assert "torch.arange(4, device=x.device)" in model.read_text()
 
 
 def test_nothing_of_libcst_is_imported_where_there_is_nothing_to_fix() -> None:
