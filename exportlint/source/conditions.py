@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from exportlint.source.interpreter import Interpreter
 
 _BOOL, _TYPE = External("builtins.bool"), External("builtins.type")
+_ON = {f"is_{kind}": kind for kind in ("cuda", "cpu", "mps", "xpu")}
 _OBJECTS = (Tensor, Sequence, Dict, Shape, Size, Number, Instance, TorchModule, Function, Class, Module, Device)
 
 
@@ -125,8 +126,11 @@ def identity(left: Value, right: Value, positive: bool) -> Value:
 
 
 def _narrow(it: Interpreter, node: ast.expr, value: Value, true: State, false: State) -> None:
+    if isinstance(value, Static) and value.of in _ON:
+        true.there |= {_ON[value.of]}
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         _narrow_none(it, node, true, false)
+        _narrow_device(it, node, true, false)
     elif isinstance(node, ast.Call):
         _narrow_kind(it, node, true, false)
     else:
@@ -145,6 +149,20 @@ def _narrow_none(it: Interpreter, node: ast.Compare, true: State, false: State) 
     rest = tuple(v for v in options(value) if v != NONE)
     if rest:
         rebind(it, node.left, join_all(rest), other)
+
+
+def _narrow_device(it: Interpreter, node: ast.Compare, true: State, false: State) -> None:
+    """``x.device.type == "cuda"`` and the like, of a tensor that follows the inputs."""
+    sides = [_quiet(it, part, true) for part in (node.left, node.comparators[0])]
+    follows = any(isinstance(side, Device) and side.placement == "follows" for side in sides)
+    named = [side.value for side in sides if isinstance(side, Const) and isinstance(side.value, str)]
+    named += [side.name for side in sides if isinstance(side, Device) and side.placement == "literal"]
+    if not follows or not named:
+        return
+    if isinstance(node.ops[0], (ast.Eq, ast.Is)):
+        true.there |= {named[0].partition(":")[0]}
+    elif isinstance(node.ops[0], (ast.NotEq, ast.IsNot)):
+        false.there |= {named[0].partition(":")[0]}
 
 
 def _narrow_kind(it: Interpreter, node: ast.Call, true: State, false: State) -> None:

@@ -222,7 +222,7 @@ class Interpreter:
             return NOTHING  # what a recursion adds to the result is what the other paths return
         if len(self.stack) >= _DEPTH or self._is_far(function, state):
             return UNKNOWN
-        key = (function, arguments.key, self.version, bool(self.silent), function.closure)
+        key = (function, arguments.key, self.version, bool(self.silent), function.closure, state.there)
         if arguments.key is not None and key in self.memo:
             return self.memo[key]
         closure = function.closure
@@ -230,7 +230,7 @@ class Interpreter:
         if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
         frame = Frame(closure.module, closure.cls, function.owner, home=closure)
-        inner = State(frame, _around(closure), state.heap)
+        inner = State(frame, _around(closure), state.heap, there=state.there)
         bind(self, function, arguments, inner)
         self.stack.append(node)
         self.calls.append(at)

@@ -64,20 +64,29 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Variables and heap at one point of a function; `dead` where the point cannot be reached."""
+    """What is known at one point of a function.
+
+    Attributes:
+        frame: The call of the function.
+        variables: Its variables.
+        heap: What it changed on objects and globals.
+        dead: Whether the point cannot be reached.
+        there: The types of the devices that the inputs are on where the point is reached, as a test around it says.
+    """
 
     frame: Frame
     variables: dict[str, Value] = field(default_factory=dict)
     heap: dict[Key, Slot] = field(default_factory=dict)
     dead: bool = False
+    there: frozenset[str] = frozenset()
 
     def copy(self) -> State:
         """An independent state of the same frame."""
-        return State(self.frame, dict(self.variables), dict(self.heap), self.dead)
+        return State(self.frame, dict(self.variables), dict(self.heap), self.dead, self.there)
 
     def become(self, other: State) -> None:
         """Take over what the other state knows."""
-        self.variables, self.heap, self.dead = other.variables, other.heap, other.dead
+        self.variables, self.heap, self.dead, self.there = other.variables, other.heap, other.dead, other.there
 
 
 def place_of(kept: str, state: State) -> tuple[object, str]:
@@ -95,7 +104,7 @@ def join_states(left: State, right: State) -> State:
     variables = dict(left.variables)
     for name, value in right.variables.items():
         variables[name] = join(variables[name], value) if name in variables else value
-    return State(left.frame, variables, join_heaps(left.heap, right.heap))
+    return State(left.frame, variables, join_heaps(left.heap, right.heap), there=left.there & right.there)
 
 
 def join_heaps(left: dict[Key, Slot], right: dict[Key, Slot]) -> dict[Key, Slot]:

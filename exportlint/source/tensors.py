@@ -441,11 +441,19 @@ def _on(made: Tensor, device: Value | None, it: Interpreter, node: ast.AST, stat
     if device is None or device == NONE:
         return made
     placement, name = placement_of(device)
+    if placement == "literal" and _type_of(name) in state.there:
+        placement = "follows"
     site = it.site(node, state) if placement in ("literal", "default") else None
     if site is not None:
         at_hand.note(it, node, state)
     made = replace(made, placement=placement, site=site)
     return replace(made, kept="" if placement != "literal" else name)
+
+
+def _type_of(kept: str) -> str:
+    """The type of a literal device; a number alone is that of a CUDA device."""
+    name = kept.removeprefix("device ").partition(":")[0]
+    return "cuda" if name.isdigit() else name
 
 
 def placement_of(device: Value) -> tuple[Placement, str]:

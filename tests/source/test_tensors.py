@@ -167,3 +167,45 @@ def test_what_was_moved_and_may_have_none_or_meets_nothing_is_not_told(tmp_path:
 def test_lengths_on_the_cpu_are_what_packing_wants(tmp_path: Path) -> None:
     packing = "torch.nn.utils.rnn.pack_padded_sequence(x, (x != 0).sum(1).cpu(), batch_first=True)"
     assert codes(tmp_path, f"return {packing}.data") == ["EXP102"]
+
+
+GUARDS = [
+    "x.is_cuda",
+    'x.device.type == "cuda"',
+    '"cuda" == x.device.type',
+    'x.device == torch.device("cuda")',
+    "x.dim() > 1 and x.is_cuda",
+    "not not x.is_cuda",
+]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = x.sin()\nif {}:\n    h = h.cuda()\nreturn x + h",
+        'h = x.sin()\nif {}:\n    h = torch.ones(4, device="cuda:0")\nreturn x + h',
+        "h = x.sin().cuda() if {} else x.sin()\nreturn x + h",
+        'if not ({}):\n    return x\nh = torch.ones(4).to("cuda")\nreturn x + h',
+        'def move(t):\n    return t.to("cuda")\n\nif {}:\n    return x + move(torch.ones(4))\nreturn x',
+        'if {}:\n    d = "cuda"\nelse:\n    d = "cpu"\nreturn x + torch.ones(4, device=d)',
+    ],
+)
+def test_a_move_to_the_device_that_the_inputs_are_on_is_none(tmp_path: Path, guard: str, body: str) -> None:
+    assert "EXP201" not in codes(tmp_path, body.format(guard))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = x.sin()\nif not x.is_cuda:\n    h = h.cuda()\nreturn x + h",
+        "h = x.sin()\nif x.is_cuda or self.size:\n    h = h.cuda()\nreturn x + h",
+        "h = x.sin()\nif self.size:\n    h = h.cuda()\nreturn x + h",
+        'h = x.sin()\nif x.device.type != "cuda":\n    h = h.to("cuda")\nreturn x + h',
+        'h = x.sin()\nif x.device.type == "mps":\n    h = h.to("cuda")\nreturn x + h',
+        "h = x.sin()\nif x.is_cuda:\n    h = h * 2\nreturn x + h.cuda()",
+        "if x.is_cuda:\n    return x + torch.ones(4).cpu()\nreturn x",
+    ],
+)
+def test_a_move_elsewhere_is_one(tmp_path: Path, body: str) -> None:
+    assert "EXP201" in codes(tmp_path, body)

@@ -4,7 +4,8 @@
 Reports a device that is a constant in the source: `device="cpu"`, `.cuda()`, `.to("cuda:0")`, where the tensor meets
 one that follows the inputs. A device that was chosen when the file was imported is one too:
 `DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`. So is a type of tensors: `torch.cuda.FloatTensor(4)`,
-`x.type("torch.FloatTensor")`, and a device that `functools.partial` binds.
+`x.type("torch.FloatTensor")`, and a device that `functools.partial` binds. A move to the device that a test around it
+says the inputs are on, as in `if x.is_cuda: h = h.cuda()`, is none.
 
 ## Why it matters
 After the model moved, the tensor stays where the literal says. The eager model then fails with tensors on two
@@ -146,6 +147,23 @@ RULE = Rule(
             good=example("""
                 def forward(self, x):
                     return x.clone() + 1
+            """),
+        ),
+        Near(
+            variant="accelerator",
+            bad=example("""
+                def forward(self, x):
+                    h = x.sin()
+                    if x.is_cpu:
+                        h = h.cuda()
+                    return x + h
+            """),
+            good=example("""
+                def forward(self, x):
+                    h = x.sin()
+                    if x.is_cuda:
+                        h = h.cuda()
+                    return x + h
             """),
         ),
         Near(
