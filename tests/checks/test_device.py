@@ -76,7 +76,7 @@ def test_what_follows_and_is_baked_is_information(results):
 def test_the_stages_are_announced(results):
     stages = list(dict.fromkeys(results["portable device read"]["stages"]))
     assert stages == [
-        "eager run on the CPU", "build", "eager runs posing as cuda and mps",
+        "eager run on the CPU", "build", "inputs", "eager runs posing as cuda and mps",
         "second device", "eager run on the second device", "export", "export on the second device",
         "run of the program on the CPU", "run of the program that was exported on the second device",
         "move of the program to the second device", "run of the moved program",

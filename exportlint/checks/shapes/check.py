@@ -65,7 +65,6 @@ def run(ctx: Context) -> CheckResult:
     log = GuardLog()
     contract, inferred = None, False
     try:
-        ctx.stage("making of further calls")
         ctx.further_examples()
         contract, inferred = ctx.contract()
         for inputs in ctx.further_examples():
