@@ -199,7 +199,7 @@ def _import_file(path: Path) -> ModuleType:
     """Import a file as the module that it is in its package, so that its own imports work."""
     path = path.resolve()
     if not path.is_file():
-        raise TargetError(f"{path} does not exist")
+        raise TargetError(f"{path} {'is no file' if path.exists() else 'does not exist'}")
     root, parts = path.parent, [path.stem]
     while (root / "__init__.py").is_file() and root.name.isidentifier():
         root, parts = root.parent, [root.name, *parts]

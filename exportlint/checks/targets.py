@@ -50,7 +50,8 @@ def expand(target: str) -> list[str]:
     if any(mark in source for mark in WILD):
         return _matching(target)
     if "/" in source or source.endswith(".py"):
-        raise MissingTargetError(f"{target} does not exist")
+        there = path.exists() or Path(source).exists()
+        raise MissingTargetError(f"{target} {'is neither a file nor a folder' if there else 'does not exist'}")
     if not all(part.isidentifier() for part in source.split(".")) or not _module_exists(source):
         raise MissingTargetError(f"{target} is neither a file, a folder nor a module that can be found")
     return [target]

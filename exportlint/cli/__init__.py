@@ -92,31 +92,8 @@ def _refuse_command(word: str, ctx: click.Context) -> NoReturn:
     ctx.fail(f"No such command {word!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are used, so that none pays for another."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the commands, in the order of the help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(COMMANDS[cmd_name])
-        command: click.Command = getattr(module, cmd_name.replace(" ", "_"))
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word, or of the first two, as ``report merge``."""
-        two = " ".join(args[:2])
-        if two in COMMANDS:
-            return two, self.get_command(ctx, two), args[2:]
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            _refuse_command(args[0], ctx)
-        return super().resolve_command(ctx, args)
+class OneLineGroup(click.Group):
+    """A group that tells of wrong usage, and of what goes wrong, in one line."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line."""
@@ -151,6 +128,33 @@ class LazyGroup(click.Group):
             words = traceback.format_exception_only(type(error), error)[-1].strip()[:300]
             click.echo(f"error: exportlint itself failed: {words} (set {TRACEBACK}=1 to see where)", err=True)
             sys.exit(2)
+
+
+class LazyGroup(OneLineGroup):
+    """A group whose commands are imported when they are used, so that none pays for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace(" ", "_"))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word, or of the first two, as ``report merge``."""
+        two = " ".join(args[:2])
+        if two in COMMANDS:
+            return two, self.get_command(ctx, two), args[2:]
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            _refuse_command(args[0], ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

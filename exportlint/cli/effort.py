@@ -42,7 +42,7 @@ OPTIONS = (
     click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier runs found out."),
     click.option(
         "--cache-dir",
-        type=GivenPath(),
+        type=GivenPath(folder=True),
         metavar="FOLDER",
         help="Where that is kept.  [default: .exportlint_cache beside the configuration file]",
     ),

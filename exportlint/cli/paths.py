@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    import os
-
 
 class GivenPath(click.Path):
-    """A path. An empty one, which an unset variable of a shell leaves, would mean the working directory."""
+    """A path. An empty one, which an unset variable of a shell leaves, would mean the working directory.
 
-    def __init__(self) -> None:
+    Args:
+        folder: Whether it is to be a folder, which may be made later.
+    """
+
+    def __init__(self, *, folder: bool = False) -> None:
         super().__init__(path_type=Path)
+        self._folder = folder
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -23,4 +26,7 @@ class GivenPath(click.Path):
         """The path."""
         if value == "":
             self.fail("an empty path names nothing; . is the working directory", param, ctx)
-        return super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if self._folder and os.path.lexists(path) and not path.is_dir():
+            self.fail(f"{str(path)!r} is no folder", param, ctx)
+        return path

@@ -93,7 +93,10 @@ if TYPE_CHECKING:
 @click.option("--resume", is_flag=True, help="Go on with the same run where it was stopped.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier runs found out.")
 @click.option(
-    "--cache-dir", type=GivenPath(), metavar="FOLDER", help="Where that is kept.  [default: .exportlint_cache]"
+    "--cache-dir",
+    type=GivenPath(folder=True),
+    metavar="FOLDER",
+    help="Where that is kept.  [default: .exportlint_cache]",
 )
 @click.option(
     "--baseline", type=GivenPath(), metavar="FILE", help="An earlier run, in JSON: what got worse since is told."

@@ -13,6 +13,7 @@ from exportlint import whole_file
 from exportlint.config import UserError
 from exportlint.linting.fingerprints import identity, relative
 from exportlint.linting.linter import Selection
+from exportlint.source.files import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,7 +166,7 @@ def read(file: Path) -> Baseline:
         BaselineError: When it cannot be read, or holds none.
     """
     try:
-        held = json.loads(file.read_bytes())
+        held = json.loads(content(file))
         if held["version"] != VERSION:
             raise BaselineError(f"{file}: a baseline of version {held['version']!r}; this is version {VERSION}")
         sights = {name: sight for each in held.get("settings", []) for name, sight in _sights(each)}

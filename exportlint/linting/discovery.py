@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from exportlint.config import ConfigError
 from exportlint.linting.settings import EXCLUDED, as_in_git, compiled
 from exportlint.source.discover import gathered
+from exportlint.source.files import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -219,7 +220,7 @@ class _Walk:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return content(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
 

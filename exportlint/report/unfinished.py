@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from exportlint import locking
 from exportlint.findings import SCHEMA_VERSION, CaseResult
 from exportlint.text import encodable, map_strings
 
@@ -57,7 +58,7 @@ class Unfinished:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            _lock(self._file)
+            locking.lock(self._file)
             data = self._path.read_bytes()
         except OSError as error:
             self._give_up(error)
@@ -104,19 +105,3 @@ def _lines(data: bytes) -> list[Line]:
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             found.append(msgspec.json.decode(line, type=Line))
     return found
-
-
-def _lock(file: int) -> None:
-    """Keep other runs out.
-
-    Raises:
-        OSError: When another has it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise OSError(error.errno, "another run of the same is writing it") from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exportlint import zoo
+from exportlint.cli import OneLineGroup
 from exportlint.cli.paths import GivenPath
 from exportlint.cli.report_options import MOST_GIB, MOST_SECONDS, Amount, checks_option, devices_option, output_file
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 CHECKS = ("capture", "device", "twins", "state")
 
 
-@click.group()
+@click.group(cls=OneLineGroup)
 def main() -> None:
     """Models of transformers, timm and torchvision from small configs with random weights."""
 
@@ -59,7 +60,7 @@ def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **o
     Exit status: 0 when every model was checked, whatever was found, 2 when a name stands for nothing.
     """
     from exportlint.checks.runner import Options
-    from exportlint.zoo.run import Lines, NoModelError, run
+    from exportlint.zoo.run import Lines, NoModelError, alone, run
 
     for name in ("SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.default_int_handler)
@@ -71,7 +72,8 @@ def check_models(targets: tuple[str, ...], listed: Path | None, output: str, **o
         if not wanted:
             raise zoo.ZooError("no model is named")
         options["memory"] /= options["jobs"]
-        failed = run(wanted, Options(**options), Lines(path), lambda words: print(words, flush=True))
+        with alone(path):
+            failed = run(wanted, Options(**options), Lines(path), lambda words: print(words, flush=True))
     except KeyboardInterrupt:
         sys.exit(130)
     except NoModelError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import datetime
 import json
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from exportlint import zoo
+from exportlint import locking, zoo
 from exportlint.checks import environment
 from exportlint.checks.isolation.client import ServerError
 from exportlint.checks.runner import LoadError, NamedCase, Options, Runner
@@ -99,6 +100,26 @@ class Lines:
         with self.path.open("ab", buffering=0) as file:
             file.write(line.encode())
             os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep other runs from adding lines to a file; one that stays empty is removed.
+
+    Raises:
+        ValueError: When another run adds lines to it.
+        OSError: When it cannot be opened.
+    """
+    with path.open("ab") as file:
+        try:
+            locking.lock(file.fileno())
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            if not os.fstat(file.fileno()).st_size:
+                path.unlink(missing_ok=True)
 
 
 def versions() -> dict[str, str]:

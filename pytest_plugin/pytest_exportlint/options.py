@@ -344,7 +344,10 @@ def _cache(config: pytest.Config, configured: str | None) -> Path | None:
         if not asked.strip() or (folder.exists() and not folder.is_dir()):
             raise pytest.UsageError(f"--export-cache-dir: {asked!r} is no folder")
         return folder
-    return Path(config.rootpath) / (configured or CACHE)
+    folder = Path(config.rootpath) / (configured or CACHE)
+    if configured and folder.exists() and not folder.is_dir():
+        raise pytest.UsageError(f"exportlint: cache-dir: {configured!r} is no folder")
+    return folder
 
 
 def _report(config: pytest.Config, name: str) -> Path:

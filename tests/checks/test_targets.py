@@ -78,6 +78,8 @@ def test_targets_that_are_taken_as_they_are(tree, target):
         ("missing.py", "missing.py does not exist"),
         ("missing.py:name", "missing.py:name does not exist"),
         ("no/folder", "no/folder does not exist"),
+        ("/dev/null", "/dev/null is neither a file nor a folder"),
+        ("/dev/null:name", "/dev/null:name is neither a file nor a folder"),
         ("notes.txt", "notes.txt is no Python file"),
         ("notes.txt:name", "notes.txt:name is no Python file"),
         ("empty", "empty holds no model case: no ModelCase, no @export_case, no build() with inputs()"),

@@ -30,6 +30,17 @@ def test_an_empty_path_is_a_usage_error_and_never_the_working_directory(argument
     assert_refused(CliRunner().invoke(main, arguments))
 
 
+@pytest.mark.parametrize("command", ["check", "report"])
+def test_a_folder_for_what_is_kept_that_is_a_file_is_a_usage_error(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("x = 1\n")
+    result = CliRunner().invoke(main, [command, "model.py", "--cache-dir", "model.py"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: Invalid value for '--cache-dir': 'model.py' is no folder")
+    assert len(result.stderr.splitlines()) == 1
+    assert (tmp_path / "model.py").read_text() == "x = 1\n"
+
+
 def test_an_empty_list_of_models_is_one_too():
     assert_refused(CliRunner().invoke(check_models, ["--list", "", "--output", "lines.jsonl"]))
 

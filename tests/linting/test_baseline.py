@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -206,6 +207,12 @@ def test_a_count_below_one_is_refused(run, tmp_path: Path, count: int) -> None:
         result = run(*options)
         words = f"known.json: a.py has a count of {count}, which must be 1 or more"
         assert (result.exit_code, result.stderr) == (2, f"error: {words}\n")
+
+
+def test_a_pipe_is_no_baseline(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "known.json")
+    with pytest.raises(BaselineError, match=r"known\.json cannot be read: not a regular file"):
+        read(tmp_path / "known.json")
 
 
 def test_a_baseline_without_settings_is_read(run, tmp_path: Path) -> None:

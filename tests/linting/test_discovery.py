@@ -115,6 +115,13 @@ def test_links_in_circles_and_into_nothing_are_passed_over(tree: Path) -> None:
         found(tree, "loop.py")
 
 
+@pytest.mark.parametrize("name", [".gitignore", ".git/info/exclude", "pyproject.toml", "exportlint.toml"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tree: Path, name: str) -> None:
+    (tree / ".git" / "info").mkdir(parents=True)
+    os.mkfifo(tree / name)
+    assert found(tree) == ALL
+
+
 def test_patterns_of_the_command_line_are_relative_to_the_working_directory(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

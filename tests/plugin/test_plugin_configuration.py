@@ -74,6 +74,7 @@ def test_a_file_of_its_own_is_read_too(pytester):
         ("chekcs = []", "pyproject.toml:2: chekcs in [tool.exportlint.pytest] is not known; did you mean 'checks'?"),
         ("\nzzz = 1", "pyproject.toml:3: zzz in [tool.exportlint.pytest] is not known; known: cache-dir, checks,"),
         ("checks = ['captur']", "pyproject.toml:2: checks in [tool.exportlint.pytest] is wrong: 'captur' is no check;"),
+        ("cache-dir = 'pyproject.toml'", "exportlint: cache-dir: 'pyproject.toml' is no folder"),
         ("checks = 'capture'", "checks in [tool.exportlint.pytest] must be a list of strings, not a string"),
         ("devices = [1]", "devices in [tool.exportlint.pytest] must be a list of strings"),
         ("examples = 1.5", "examples in [tool.exportlint.pytest] is wrong: '1.5' is no whole number of at least 0"),

@@ -9,7 +9,7 @@ from commands import ROOT
 
 from exportlint.checks.runner import Options
 from exportlint.zoo import run as zoo_run
-from exportlint.zoo.run import Lines, Record, versions
+from exportlint.zoo.run import Lines, Record, alone, versions
 
 SETTINGS = {"checks": ["capture"], "devices": ["second"], "timeout": 120.0}
 
@@ -99,6 +99,9 @@ def test_models_that_are_done_are_skipped(tmp_path, monkeypatch):
         (["hf:bert", "-o", "missing/z.jsonl"], "error: missing/z.jsonl: there is no folder missing"),
         (["hf:bert", "-o", "y.pdf"], "error: y.pdf: the suffix must be one of .jsonl"),
         (["hf:bert", "-o", "folder.jsonl"], "error: folder.jsonl is a folder"),
+        (["--lits", "bad.txt"], "error: No such option '--lits'"),
+        (["hf:bert", "--jobs", "none"], "error: Invalid value for '--jobs' / '-j': 'none' is not a valid integer"),
+        (["hf:bert", "--checks", "none"], "error: Invalid value for '--checks'"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, words):
@@ -111,6 +114,29 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, words):
     assert ran.returncode == 2
     assert words in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_a_command_that_there_is_not_is_one_line_too(tmp_path):
+    ran = zoo("rnu", cwd=tmp_path)
+    assert (ran.returncode, len(ran.stderr.strip().splitlines())) == (2, 1)
+    assert ran.stderr.startswith("error: No such command 'rnu'")
+
+
+def test_a_second_run_into_one_file_is_refused(tmp_path):
+    path = tmp_path / "r.jsonl"
+    Lines(path).add(record("hf:bert"))
+    with alone(path):
+        ran = zoo("run", "hf:bert", "-o", "r.jsonl", cwd=tmp_path)
+        assert (ran.returncode, ran.stderr) == (2, "error: r.jsonl: another run of the same is writing it\n")
+        assert len(Lines(path).records) == 1
+    with alone(path):
+        assert path.exists()
+
+
+def test_a_run_that_found_nothing_leaves_no_file(tmp_path):
+    with pytest.raises(ZeroDivisionError), alone(tmp_path / "r.jsonl"):
+        raise ZeroDivisionError
     assert not (tmp_path / "r.jsonl").exists()
 
 
