@@ -236,3 +236,18 @@ def reduction_in(value: cst.BaseExpression) -> str:
     of_tensor = isinstance(value.func, cst.Attribute) and last_name(value.func.value) != "torch"
     given = value.args if of_tensor else value.args[1:]
     return " ".join([last_name(value.func), *(cst.Module([]).code_for_node(arg.value) for arg in given)])
+
+
+# What makes one number of a whole tensor, unless it is given a dimension.
+_WHOLE = (
+    "sum", "mean", "prod", "any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "norm", "std", "var",
+    "median", "nansum", "nanmean", "logsumexp", "count_nonzero",
+)  # fmt: skip
+
+
+def is_reduced(value: cst.BaseExpression) -> bool:
+    """Whether an expression surely is a tensor without dimensions: what a whole tensor comes to."""
+    if not isinstance(value, cst.Call) or last_name(value.func) not in _WHOLE:
+        return False
+    of_tensor = isinstance(value.func, cst.Attribute) and last_name(value.func.value) != "torch"
+    return len(value.args) == (0 if of_tensor else 1)

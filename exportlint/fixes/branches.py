@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes.blocks import assigned, bound_before, decided, in_place_of, lines_of, names_in, resizes
-from exportlint.fixes.conditions import condition
+from exportlint.fixes.conditions import alone
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError, last_name
 
@@ -64,7 +64,7 @@ def branched(tree: Tree, edit: Branched) -> list[Text]:
     name, imports = torch_name(tree, "torch.cond")
     lines = [*_function(names[0], first, given, results, tree), "", *_function(names[1], second, given, results, tree)]
     operands = f"({', '.join(given)}{',' if len(given) == 1 else ''})"
-    call = f"{name}({condition(tree, node.test)}, {names[0]}, {names[1]}, {operands})"
+    call = f"{name}({alone(tree, node.test, known=edit.alone)}, {names[0]}, {names[1]}, {operands})"
     lines += ["", f"{', '.join(results)} = {call}"]
     return [*imports, in_place_of(tree, node, lines)]
 

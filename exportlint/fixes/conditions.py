@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from exportlint.fixes.tree import Tree
 
 
+def alone(tree: Tree, test: cst.BaseExpression, *, known: bool) -> str:
+    """A test as a tensor of one bool without dimensions, which it has already where that is known.
+
+    Raises:
+        UnfitError: When it asks Python for more than one thing.
+    """
+    found = condition(tree, test)
+    if known:
+        return found
+    return f"{found}.reshape(())" if is_atom(test) else f"({found}).reshape(())"
+
+
 def condition(tree: Tree, test: cst.BaseExpression) -> str:
     """A test as a tensor of bools: what compares whole tensors does it element by element.
 

@@ -9,8 +9,9 @@ import libcst as cst
 
 from exportlint.fixes import numbers
 from exportlint.fixes.blocks import assigned, decided, only_one, reduction_in, resizes
-from exportlint.fixes.conditions import condition
+from exportlint.fixes.conditions import alone
 from exportlint.fixes.edits import Selected
+from exportlint.fixes.effects import need_pure
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError, applied, last_name
 
@@ -80,9 +81,10 @@ def selected(tree: Tree, edit: Selected) -> list[Text]:
         start, end = tree.span(outer)
         tree.uncommented(start, end)
         name, imports = torch_name(tree, "torch.where")
-        return [*imports, tree.replaced(start, end, _where(tree, name, test, outer.body, outer.orelse))]
+        condition = alone(tree, test, known=edit.alone)
+        return [*imports, tree.replaced(start, end, _where(tree, f"{name}({condition}", outer.body, outer.orelse))]
     if isinstance(outer, cst.If) and outer.test is test:
-        return chosen(tree, outer)
+        return chosen(tree, outer, known=edit.alone)
     raise UnfitError("it decides more than two values")
 
 
@@ -99,18 +101,25 @@ def _need_place_for_tensor(tree: Tree, node: cst.IfExp) -> None:
         raise UnfitError("Python needs a number there")
 
 
-def _where(tree: Tree, name: str, test: cst.BaseExpression, body: cst.BaseExpression, other: cst.BaseExpression) -> str:
+def _where(tree: Tree, begun: str, body: cst.BaseExpression, other: cst.BaseExpression) -> str:
+    """The call of ``torch.where``, of which the text up to the condition is given."""
     for value in (body, other):
+        need_pure(tree, value)
         plain = isinstance(value, (cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Lambda))
         if plain or resizes(value) or last_name(value) in ("None", "True", "False"):
             raise UnfitError("it decides between values that are no tensors")
     if reduction_in(body) != reduction_in(other):
         raise UnfitError("it decides between tensors of other dimensions")
-    return f"{name}({condition(tree, test)}, {tree.source(body)}, {tree.source(other)})"
+    return f"{begun}, {tree.source(body)}, {tree.source(other)})"
 
 
-def chosen(tree: Tree, node: cst.If) -> list[Text]:
+def chosen(tree: Tree, node: cst.If, *, known: bool = True) -> list[Text]:
     """An ``if`` that binds one name, or returns, either way, as ``torch.where``.
+
+    Args:
+        tree: The file.
+        node: The ``if``.
+        known: Whether its test surely has no dimension.
 
     Raises:
         UnfitError: When it does more.
@@ -125,10 +134,11 @@ def chosen(tree: Tree, node: cst.If) -> list[Text]:
     start, end = tree.span(node)[0], tree.span(other or one)[1]
     tree.uncommented(start, end)
     name, imports = torch_name(tree, "torch.where")
+    begun = f"{name}({alone(tree, node.test, known=known)}"
     if isinstance(one, cst.Return) and isinstance(other, cst.Return) and one.value and other.value:
-        text = f"return {_where(tree, name, node.test, one.value, other.value)}"
+        text = f"return {_where(tree, begun, one.value, other.value)}"
     else:
-        text = _bound(tree, name, node, one, other)
+        text = _bound(tree, begun, node, one, other)
     return [*imports, tree.replaced(start, end, text)]
 
 
@@ -138,7 +148,7 @@ def _behind(node: cst.If, block: cst.IndentedBlock) -> cst.BaseSmallStatement | 
     return _small(following[0]) if following and isinstance(following[0], cst.SimpleStatementLine) else None
 
 
-def _bound(tree: Tree, name: str, node: cst.If, one: cst.CSTNode, other: cst.CSTNode | None) -> str:
+def _bound(tree: Tree, begun: str, node: cst.If, one: cst.CSTNode, other: cst.CSTNode | None) -> str:
     """The assignment that both ways of an ``if`` come to."""
     target, value = assigned(one)
     if other is None:
@@ -146,11 +156,11 @@ def _bound(tree: Tree, name: str, node: cst.If, one: cst.CSTNode, other: cst.CST
         before = tree.text[tree.span(function)[0] : tree.span(node)[0]]
         if not re.search(rf"\b{re.escape(target.value)}\b", before):
             raise UnfitError("the name may not be bound before")
-        return f"{target.value} = {_where(tree, name, node.test, value, target)}"
+        return f"{target.value} = {_where(tree, begun, value, target)}"
     second, instead = assigned(other)
     if second.value != target.value:
         raise UnfitError("it decides more than one value")
-    return f"{target.value} = {_where(tree, name, node.test, value, instead)}"
+    return f"{target.value} = {_where(tree, begun, value, instead)}"
 
 
 def _only(body: cst.BaseSuite) -> cst.BaseSmallStatement:

@@ -110,7 +110,13 @@ class Guarded(Edit, frozen=True, array_like=True, tag=True):
 
 
 class Selected(Edit, frozen=True, array_like=True, tag=True):
-    """Make ``torch.where`` of what the node decides: a conditional expression, or an ``if`` with two outcomes."""
+    """Make ``torch.where`` of what the node decides: a conditional expression, or an ``if`` with two outcomes.
+
+    Attributes:
+        alone: Whether the node surely has no dimension, which the result would get of one that has.
+    """
+
+    alone: bool = True
 
 
 class Unasked(Edit, frozen=True, array_like=True, tag=True):
@@ -133,7 +139,13 @@ class Skipped(Edit, frozen=True, array_like=True, tag=True):
 
 
 class Branched(Edit, frozen=True, array_like=True, tag=True):
-    """Make functions for ``torch.cond`` of the two ways of the ``if`` whose test the node is."""
+    """Make functions for ``torch.cond`` of the two ways of the ``if`` whose test the node is.
+
+    Attributes:
+        alone: Whether the node surely has no dimension.
+    """
+
+    alone: bool = True
 
 
 class Unread(Edit, frozen=True, array_like=True, tag=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from exportlint.fixes.blocks import assigned, indentation, mentions, names_in
+from exportlint.fixes.blocks import assigned, indentation, is_reduced, mentions, names_in
 from exportlint.fixes.edits import ARGUMENT
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.initial import in_init
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def unread(tree: Tree, edit: Unread) -> Tree:
     """The file without a ``.item()`` whose number is only computed with, beside the test that it decides.
 
+    What may have dimensions, each of one element, loses them: the number has none.
+
     Raises:
         UnfitError: When it is needed as a number elsewhere.
     """
@@ -32,7 +34,8 @@ def unread(tree: Tree, edit: Unread) -> Tree:
         _need_computing(tree, call, tree.around(test, cst.FunctionDef))
     start, end = tree.span(call.func.value)[1], tree.span(call)[1]
     tree.uncommented(start, end)
-    return Tree(tree.text[: end - len(_behind(tree, call))] + tree.text[end:])
+    instead = "" if is_reduced(call.func.value) else ".reshape(())"
+    return Tree(tree.text[: end - len(_behind(tree, call))] + instead + tree.text[end:])
 
 
 def _behind(tree: Tree, call: cst.Call) -> str:
@@ -44,7 +47,7 @@ def _behind(tree: Tree, call: cst.Call) -> str:
 
 
 def shifted(place: Range, tree: Tree, other: Tree) -> Range:
-    """A place of a text in another one that has some characters less, before or in it."""
+    """A place of a text in another one that has some characters less, or more, before or in it."""
     start, end = tree.offset(place.line, place.column), tree.offset(place.end_line, place.end_column)
     same = next((i for i, (a, b) in enumerate(zip(tree.text, other.text, strict=False)) if a != b), len(other.text))
     less = len(tree.text) - len(other.text)

@@ -89,12 +89,36 @@ def method(body: str, **given: str) -> str:
             COND_NOT,
         ),
         ("return x if not (x > 1).all() else x + 1", "return torch.where(~(x > 1).all(), x, x + 1)"),
+        # a test that may have dimensions, each of one element
+        ("return x * 2 if x[:1, :1] > 0 else x", "return torch.where((x[:1, :1] > 0).reshape(()), x * 2, x)"),
+        (
+            "gate = x[:1]\nif not (gate > 0)[:, :1]:\n    x = x * 2\nreturn x",
+            "gate = x[:1]\nx = torch.where((~(gate > 0)[:, :1]).reshape(()), x * 2, x)\nreturn x",
+        ),
+        (
+            "if x[:1, :1].item() > 3:\n    return x - 1\nreturn x",
+            "return torch.where(x[:1, :1].reshape(()) > 3, x - 1, x)",
+        ),
+        (
+            "n = x[0, 0].item()\nif n > 3:\n    return x - n\nreturn x",
+            "n = x[0, 0].reshape(())\nreturn torch.where(n > 3, x - n, x)",
+        ),
+        # both ways may be computed
+        ("return self.layer(x) if x.sum() > 0 else x", "return torch.where(x.sum() > 0, self.layer(x), x)"),
+        (
+            "return F.dropout(x, training=False) if x.sum() > 0 else x",
+            "return torch.where(x.sum() > 0, F.dropout(x, training=False), x)",
+        ),
         ("return x + self.table[x.argmax()]", "return x + self.table[x.argmax()[None]][0]"),
         ("y = torch.stack([x[i] * 2 for i in range(len(x))])\nreturn y", "y = x * 2\nreturn y"),
     ],
 )
 def test_code_of_a_kind_is_rewritten(body: str, wanted: str) -> None:
-    given = {**ROWS, "init": 'self.register_buffer("table", torch.ones(12))'}
+    given = {
+        **ROWS,
+        "imports": "import torch.nn.functional as F",
+        "init": 'self.register_buffer("table", torch.ones(12))\nself.layer = torch.nn.Linear(4, 4)',
+    }
     assert mended(method(body, **given)).data.decode() == method(wanted, **given)
 
 
@@ -136,6 +160,54 @@ def test_what_only_looks_like_it_stays(body: str) -> None:
     result = mended(source)
     assert result.data.decode() == source
     assert not result.unmended
+
+
+LAYERS = """\
+self.norm = torch.nn.BatchNorm1d(4)
+self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.1))
+self.calls = []
+self.register_buffer("seen", torch.zeros(4))"""
+METHODS = """
+def note(self, x):
+    self.last = x
+    return x
+
+def draw(self, x):
+    return self.drawn(x)
+
+def drawn(self, x):
+    return x + torch.rand_like(x)
+
+def add(self, x):
+    self.seen.add_(x.sum(0))
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "self.norm(x)",
+        "self.layers(x)",
+        "x + self.layers(x).sin()",
+        "torch.nn.functional.dropout(x)",
+        "torch.nn.functional.dropout(x, training=self.training)",
+        "x + torch.randn(4)",
+        "x.add_(1)",
+        "x.clone().clamp_(0)",
+        "self.note(x)",
+        "self.draw(x)",
+        "self.add(x)",
+        "(y := x * 2)",
+        "(self.calls.append(1), x)[1]",
+    ],
+)
+def test_what_does_more_than_computing_is_not_done_where_it_was_not(way: str) -> None:
+    for body in (f"return {way} if x.sum() > 0 else x", f"if x.sum() > 0:\n    return x - 1\nreturn {way}"):
+        source = example(
+            f"def forward(self, x):\n{indent(body, '    ')}\n{METHODS}", init=LAYERS, inputs="torch.ones(3, 4)"
+        )
+        assert "torch.where" not in mended(source).data.decode()
 
 
 def test_a_cache_that_something_else_reads_stays() -> None:

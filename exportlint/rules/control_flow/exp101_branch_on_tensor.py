@@ -70,14 +70,15 @@ def _fix(event: Asked) -> Fix | None:
     skipped = fix("Ask in eager alone", Skipped(place), unsafe=True)
     if not isinstance(value, Tensor) or not value.boolean:
         return skipped if isinstance(value, Tensor) and event.by == "if" else None
-    where = fix("Compute both ways and choose by torch.where", Selected(place), unsafe=True)
+    alone = value.scalar is True
+    where = fix("Compute both ways and choose by torch.where", Selected(place, alone), unsafe=True)
     if event.by != "if":
         return where
     return first_of(
         fix("Leave out the question, since nothing changes nothing", Unasked(place), unsafe=True),
         fix("Record the assertion", Raised(place), unsafe=True),
         where,
-        fix("Make the two ways functions for torch.cond", Branched(place), unsafe=True),
+        fix("Make the two ways functions for torch.cond", Branched(place, alone), unsafe=True),
         skipped,
     )
 
