@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exportlint.checks.concerned import Code, used_names
 from exportlint.findings import Finding
 from exportlint.places import Place, display_path, is_installed
+from exportlint.source.cache import Memory
+from exportlint.source.engine import Effort, examine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +33,7 @@ class Predictor:
         self._modes = modes
         self._options: Options | None = None
         self._mistake: tuple[str, ...] = ()
-        self._by_file: dict[str, tuple[Finding, ...]] = {}
+        self._memory = Memory()
         self._unanalysed: dict[str, tuple[str, ...]] = {}
         self._code: dict[str, Code] = {}
 
@@ -45,13 +48,13 @@ class Predictor:
             Predictions inside functions of which a line ran, and of what these read by name; all others as
             information. Of libraries those on lines that ran only.
         """
-        self._lint(lines)
+        by_file = self._lint(lines, source)
         own = [file for file in lines if not is_library(Path(file), source)]
         used = used_names((self._code_of(file), lines[file]) for file in own)
         found = []
         for file, ran in lines.items():
             library = file not in own
-            for known in self._by_file.get(file, ()):
+            for known in by_file.get(file, ()):
                 finding = dataclasses.replace(known, library=library)
                 if self._concerns(finding, ran, used):
                     found.append(finding)
@@ -64,18 +67,24 @@ class Predictor:
         missed = (self._unanalysed.get(file, ()) for file in files if not is_library(Path(file), source))
         return (*self._mistake, *(words for each in missed for words in each))
 
-    def _lint(self, files: Iterable[str]) -> None:
-        from exportlint.source.engine import examine
+    def _lint(self, lines: Iterable[str], source: str) -> dict[str, list[Finding]]:
+        """What the linter finds in files that ran, as the case calls them, by file.
 
-        new = [file for file in files if file not in self._by_file and Path(file).is_file()]
-        self._by_file.update(dict.fromkeys(new, ()))
-        linted = examine([Path(file) for file in new], self._asked())
+        What the case gives its model is often written in another file than the model.
+        """
+        files = [Path(file) for file in lines if Path(file).is_file()]
+        case = file_of(source)
+        # What calls a file changes what is found in it, so it is judged anew in each case; its analysis is kept.
+        linted = examine(files, self._asked(), Effort(cache=self._memory), callers=() if case is None else (case,))
+        found = defaultdict[str, list[Finding]](list)
+        for prediction in linted.predictions:
+            finding = as_finding(prediction)
+            found[str(finding.file)].append(finding)
+        self._unanalysed = {}
         for skipped in linted.unanalysed:
             file = display_path(str(skipped.path))
             self._unanalysed[file] = (*self._unanalysed.get(file, ()), f"{file}: {skipped.words}")
-        for prediction in linted.predictions:
-            finding = as_finding(prediction)
-            self._by_file[str(finding.file)] = (*self._by_file.get(str(finding.file), ()), finding)
+        return found
 
     def _asked(self) -> Options:
         """What the project's configuration asks of the linter; what happens is judged for the torch that runs."""
@@ -144,7 +153,7 @@ def _project_of(source: str) -> list[Path]:
     """The folder of a target, and the one in which its project begins."""
     from exportlint.source import layout
 
-    file = Path(source) if Path(source).is_file() else _file_of_module(source)
+    file = Path(source) if Path(source).is_file() else _top_of_module(source)
     if file is None:
         return []
     folder = file.resolve().parent
@@ -152,7 +161,20 @@ def _project_of(source: str) -> list[Path]:
     return [folder] if begins is None else [folder, begins]
 
 
-def _file_of_module(name: str) -> Path | None:
+def file_of(source: str) -> Path | None:
+    """The file that a target is written in; ``None`` where it is not known."""
+    if Path(source).is_file():
+        return Path(source)
+    top = _top_of_module(source)
+    parts = source.split(".")[1:]
+    if top is None or (parts and top.name != "__init__.py"):
+        return None
+    inner = top.parent.joinpath(*parts)
+    found = [top] if not parts else [inner.with_suffix(".py"), inner / "__init__.py"]
+    return next((file for file in found if file.is_file()), None)
+
+
+def _top_of_module(name: str) -> Path | None:
     """The file of the package, or of the module at the top, in which a module lies; nothing is imported."""
     top = name.partition(".")[0]
     if not top.isidentifier():

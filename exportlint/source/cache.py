@@ -11,7 +11,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -90,6 +90,23 @@ class Cache:
             whole_file.write(self.folder / _OWN / f"{name}.msgpack", _checksum(payload) + payload)
         except (OSError, ValueError):  # names of files need not be text
             return
+
+
+@dataclass(slots=True, eq=False)
+class Memory(Cache):
+    """Tables in the memory of this process, for several runs of it."""
+
+    folder: Path | None = None
+    _tables: dict[str, object] = field(default_factory=dict)
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """A table of this kind; ``None`` where there is none."""
+        table = self._tables.get(name)
+        return cast("T", table) if table is not None and isinstance(table, get_origin(kind) or kind) else None
+
+    def write(self, name: str, table: object) -> None:
+        """Keep a table."""
+        self._tables[name] = table
 
 
 def still_there(table: Mapping[str, T]) -> dict[str, T]:

@@ -51,7 +51,7 @@ class Options:
         torch_version: The oldest release of torch that the code runs with; ``None`` for that which rules are about.
         preview: Whether rules that are not stable yet are on.
         whole_project: Whether the files of the project that were not named are looked through for calls into those
-            that were; else the files that were named are all that is run.
+            that were; else the files that were named, and the callers that were named with them, are all that is run.
     """
 
     modes: tuple[Mode, ...] = ("export",)
@@ -173,14 +173,15 @@ class Effort:
     """How the work is done, which changes no finding.
 
     Attributes:
-        cache: The folder in which what is found out is kept for the next run; nothing is kept where ``None``.
+        cache: The folder in which what is found out is kept for the next run, or what keeps it; nothing is kept where
+            ``None``.
         jobs: How many processes may work at once.
         seconds: Filled with the CPU time that each rule takes, by its code, where it is given; then one process works
             and no cache is read.
         below: The files below a folder that belong to the project, for those that nobody named.
     """
 
-    cache: Path | None = None
+    cache: Path | Cache | None = None
     jobs: int = 1
     seconds: dict[str, float] | None = None
     below: Callable[[Path], Iterable[Path]] = below
@@ -202,7 +203,11 @@ def examine_text(path: Path, data: bytes, options: Options, effort: Effort | Non
 
 
 def examine(
-    paths: Iterable[Path], options: Options, effort: Effort | None = None, asked: Iterable[Path] = ()
+    paths: Iterable[Path],
+    options: Options,
+    effort: Effort | None = None,
+    asked: Iterable[Path] = (),
+    callers: Iterable[Path] = (),
 ) -> Linted:
     """What the source predicts, and what of it could not be analysed.
 
@@ -211,18 +216,25 @@ def examine(
         options: What is asked of the linter.
         effort: How the work is done.
         asked: Files of which findings are told even if another file was generated from them.
+        callers: Files that call into the paths, of which no findings are told; asked for where the project is not
+            looked through for them.
 
     Raises:
         MissingPathError: When a path does not exist.
     """
-    return examine_files(discover(paths), options, effort, asked)
+    return examine_files(discover(paths), options, effort, asked, callers)
 
 
 def examine_files(
-    files: Iterable[Path], options: Options, effort: Effort | None = None, asked: Iterable[Path] = ()
+    files: Iterable[Path],
+    options: Options,
+    effort: Effort | None = None,
+    asked: Iterable[Path] = (),
+    callers: Iterable[Path] = (),
 ) -> Linted:
     """The same of files that were found before; of one that is gone since, it is told that it was not analysed."""
-    return _Run(options, effort or Effort(), tuple(files), frozenset(map(os.path.realpath, asked))).all()
+    real, calling = frozenset(map(os.path.realpath, asked)), tuple(map(os.path.realpath, callers))
+    return _Run(options, effort or Effort(), tuple(files), real, calling=calling).all()
 
 
 @dataclass(slots=True, eq=False)
@@ -232,6 +244,7 @@ class _Run:
     named: tuple[Path, ...]
     asked: frozenset[str] = frozenset()
     given: Mapping[str, bytes] = field(default_factory=dict)
+    calling: tuple[str, ...] = ()
     callers: Callers = field(default_factory=Callers)
     generated: Generated = field(init=False)
     real: dict[Path, str] = field(init=False)
@@ -244,13 +257,14 @@ class _Run:
 
     def __post_init__(self) -> None:
         """Find out which files are run, and run them."""
-        cache = Cache(self.effort.cache)
+        cache = self.effort.cache if isinstance(self.effort.cache, Cache) else Cache(self.effort.cache)
         self.callers.below = self.effort.below
         self.callers.outlines = cache.read(_OUTLINES, dict[str, Outline]) or {}
         self.generated = Generated(self.callers.outlines if self.options.whole_project else {})
         self.real = {path: os.path.realpath(path) for path in self.named}
+        beside = list(dict.fromkeys((*self.real.values(), *self.calling)))
         for path, real in self.real.items():  # its package is outlined first
-            followed = self.callers.into(real) if self.options.whole_project else list(self.real.values())
+            followed = self.callers.into(real) if self.options.whole_project else beside
             if real not in self.asked and self.generated.is_source(real):
                 self.elsewhere.add(path)
             self.following[path] = [] if path in self.elsewhere else followed

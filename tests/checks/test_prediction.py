@@ -175,3 +175,78 @@ def test_what_stands_outside_of_functions_concerns_only_who_reads_it(ran: int, c
     predicted = {("several.py", 5), ("several.py", 6)} | {("constants_of_prediction.py", line) for line in (4, 5)}
     assert {(str(one.file), one.line) for one in found if one.rule == "EXP203"} >= predicted
     assert {(str(one.file), one.line) for one in found if one.counts} == counts
+
+
+SIZED = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return self.scaled(x)
+
+    def scaled(self, x):
+        if x.sum() > 0:
+            x = -x
+        return x * torch.linspace(0, 1, x.shape[1], device=x.device)
+"""
+TOLD = """import torch
+from exportlint import ModelCase
+from {model} import Net
+
+net = ModelCase(Net, (torch.ones(2, 4),), inputs2=(torch.ones(3, 6),))
+"""
+OTHER = "from torch import nn\n\n\nclass Other(nn.Module):\n    def forward(self, x):\n        return -x\n"
+
+
+@pytest.fixture
+def sized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a model, and cases of it that lie elsewhere."""
+    package = tmp_path / "package_of_prediction"
+    (package / "models").mkdir(parents=True)
+    for folder in (package, package / "models"):
+        (folder / "__init__.py").touch()
+    (package / "models" / "sized.py").write_text(SIZED)
+    told = TOLD.format(model="package_of_prediction.models.sized")
+    for file in (tmp_path / "cases_of_prediction.py", package / "cases.py", package / "models" / "__init__.py"):
+        file.write_text(told)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Path("package_of_prediction/models/sized.py")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "cases_of_prediction.py",
+        "cases_of_prediction",
+        "package_of_prediction/cases.py",
+        "package_of_prediction.cases",
+        "package_of_prediction.models",
+    ],
+)
+def test_what_a_case_gives_a_model_of_another_file_is_known(sized: Path, source: str) -> None:
+    found = Predictor().predict({str(sized): frozenset({7, 10, 11, 12})}, source)
+    assert {(one.rule, one.line) for one in found if one.counts} == {("EXP101", 10), ("EXP301", 12)}
+    assert {size for one in found for size in one.sizes} == {"x.shape[1]"}
+
+
+@pytest.mark.parametrize("others_first", [False, True])
+def test_what_is_predicted_does_not_depend_on_the_cases_before(sized: Path, *, others_first: bool) -> None:
+    Path("other.py").write_text(OTHER)
+    predictor = Predictor()
+    lines = {str(sized): frozenset({7, 10, 11, 12})}
+    if others_first:
+        assert not any(one.rule == "EXP301" and one.counts for one in predictor.predict(lines, "other.py"))
+    assert any(one.rule == "EXP301" and one.counts for one in predictor.predict(lines, "cases_of_prediction.py"))
+
+
+def test_a_base_in_another_file_is_judged_as_the_model_runs_it() -> None:
+    base = "from torch import nn\n\n\nclass Base(nn.Module):\n    wide = None\n\n    def forward(self, x):\n"
+    base += "        if self.wide is not None:\n            if x.sum() > self.wide:\n                return -x\n"
+    Path("base_of_prediction.py").write_text(base + "        return x\n")
+    Path("child_of_prediction.py").write_text(
+        "import torch\nfrom exportlint import ModelCase\nfrom base_of_prediction import Base\n\n\n"
+        "class Child(Base):\n    wide = 3\n\n\nchild = ModelCase(Child, (torch.ones(2, 4),))\n"
+    )
+    found = Predictor().predict({"base_of_prediction.py": frozenset({8, 9, 10})}, "child_of_prediction.py")
+    assert [(one.rule, one.line) for one in found if one.counts] == [("EXP101", 9)]
