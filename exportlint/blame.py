@@ -73,6 +73,11 @@ SYMPTOMS = (
         r"but got FakeTensor",
     ),
     _symptom(
+        "EXP302",
+        "a size is looked up as a key here, and has no hash while it is dynamic",
+        r"unhashable type: non-nested SymInt",
+    ),
+    _symptom(
         "EXP401",
         "a tensor is handed to numpy",
         r"\.numpy\(\) is not supported",

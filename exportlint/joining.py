@@ -150,7 +150,10 @@ def _why_blind(observer: Observer, check: CheckResult | None, prediction: Findin
         return f"{check.name} had no numbers to check"
     if observer.mode != CAPTURES_IN.get(check.name, "export"):
         return f"{check.name} does not capture in the mode {observer.mode}"
-    return _why_static(check.name, prediction, exercised) if observer.precondition else None
+    static = _why_static(check.name, prediction, exercised) if observer.precondition else None
+    if static is None and observer.first_call:
+        return f"{check.name} captures a model that was not called before, and this shows after an earlier call"
+    return static
 
 
 def _why_static(check: str, prediction: Finding, exercised: Exercised) -> str | None:

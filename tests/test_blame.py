@@ -156,6 +156,23 @@ def test_what_torch_refuses_is_blamed_on_its_line_and_rule(forward, example, rul
     assert "\n" not in found.evidence
 
 
+def test_a_size_as_a_key_is_blamed_on_the_cache_that_it_is_a_key_of():
+    class Memory(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = {}
+
+        def forward(self, x):
+            if x.shape[0] not in self.seen:  # at: looked up
+                self.seen[x.shape[0]] = torch.ones(2)
+            return x.sum() + self.seen[x.shape[0]]
+
+    with pytest.raises(TypeError) as caught:
+        torch.export.export(Memory(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    assert blame.classify(caught.value)[0] == "EXP302"
+    assert blame.place_of(caught.value).line == at("looked up")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
 @pytest.mark.parametrize(("forward", "mark"), [(to_cuda, "cuda"), (to_cuda_by_method, "cuda method")])
 def test_a_device_that_is_not_there(forward, mark):

@@ -108,12 +108,23 @@ def test_a_sequence_of_calls_that_parts_proves_lost_state(rule):
         said = verdict(finding(rule), state, shapes, steps, exercised=ran(5, dynamic=True))
         assert said[0] == expected
         assert said[1].removeprefix("confirmed by ").startswith("steps")
-    assert (
-        verdict(finding(rule), state, shapes, check("steps", "passed"), exercised=ran(5, dynamic=True))[0] == "refuted"
-    )
+    said = verdict(finding(rule), state, shapes, check("steps", "passed"), exercised=ran(5, dynamic=True))
+    assert said[0] == ("not_exercised" if rule == "EXP302" else "refuted")
     steps = check("steps", "failed", finding("EXP004"))
     assert verdict(finding("EXP101"), check("capture", "passed"), steps)[0] == "refuted"
     assert verdict(finding(rule), state, shapes, check("training", "failed", finding("EXP004")))[0] != "confirmed"
+
+
+def test_what_earlier_calls_leave_is_not_refuted_by_the_capture_of_a_fresh_model():
+    dynamic = ran(5, dynamic=True)
+    said = verdict(finding("EXP302"), check("shapes", "passed"), exercised=dynamic)
+    assert said == (
+        "not_exercised",
+        "shapes captures a model that was not called before, and this shows after an earlier call",
+    )
+    seen = check("shapes", "failed", finding("EXP301", severity="warning"))
+    assert verdict(finding("EXP302"), seen, exercised=dynamic) == ("confirmed", "confirmed by shapes")
+    assert verdict(finding("EXP301"), check("shapes", "passed"), exercised=dynamic)[0] == "refuted"
 
 
 def test_another_check_refutes_nothing():

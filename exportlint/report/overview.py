@@ -321,11 +321,13 @@ def _entries(readiness: Readiness) -> list[Entry]:
 
     Several checks may see one fault, each in its own words: the first speaks, and the others are evidence. A prediction
     that a check confirmed is part of the entry for what the check saw. Findings without a line are one only where the
-    evidence is the same, too.
+    evidence is the same, too. What one case confirms is not told again of the cases that refute or do not exercise it.
     """
     entries: dict[tuple[object, ...], Entry] = {}
     for case, check, finding in sorted(_results(readiness), key=lambda result: result[1].name == LINT):
         entry = _confirmed(finding, entries.values()) if check.name == LINT else None
+        if entry is not None and finding.verdict != "confirmed":
+            continue
         if entry is None:
             words = finding.message if finding.line is None or not finding.counts else ""
             cause = finding.evidence if finding.line is None else None  # no line tells two causes apart
@@ -339,14 +341,22 @@ def _entries(readiness: Readiness) -> list[Entry]:
             checks.append(check.name)
         if finding.evidence and finding.evidence not in entry.evidence:
             entry.evidence.append(clip(finding.evidence, 20_000))
-    return sorted(entries.values(), key=_entry_rank)
+    return sorted(_without_repeats(list(entries.values())), key=_entry_rank)
+
+
+def _without_repeats(entries: list[Entry]) -> Iterator[Entry]:
+    """The entries without information about lines that a case does not run, where it is a finding of another case."""
+    for entry in entries:
+        same = (e for e in entries if e.finding.counts and e.finding.rule == entry.finding.rule)
+        idle = not entry.finding.counts and entry.finding.verdict == "not_exercised"
+        if not idle or not any(same_place(entry.finding, e.finding) for e in same):
+            yield entry
 
 
 def _confirmed(prediction: Finding, entries: Iterable[Entry]) -> Entry | None:
-    """The entry of the check that confirmed a prediction."""
-    if prediction.verdict != "confirmed":
-        return None
-    return next((e for e in entries if e.finding.verdict == "confirmed" and same_place(prediction, e.finding)), None)
+    """The entry of the check that confirmed a prediction, in this case or in another."""
+    found = (e for e in entries if e.finding.verdict == "confirmed" and same_place(prediction, e.finding))
+    return next((e for e in found if prediction.verdict == "confirmed" or e.finding.rule == prediction.rule), None)
 
 
 def _entry(finding: Finding, expected: str | None) -> Entry:

@@ -48,7 +48,7 @@ def score_card(readiness: Readiness) -> tuple[Score, ...]:
     """The scores by rule, and their sum last; empty where nothing was predicted or missed.
 
     A line counts once, in however many cases it ran. One that any case confirms is confirmed; one that another refutes
-    is not exercised by others.
+    is not exercised by others. What a check saw in any case is not refuted by another.
     """
     places: dict[str, dict[str, set[Place]]] = {}
     for case in readiness.cases:
@@ -67,7 +67,11 @@ def _score(rule: str, sets: dict[str, set[Place]]) -> Score:
         sets.get(key, set()) for key in ("confirmed", "refuted", "missed", "not_exercised")
     )
     return Score(
-        rule, len(confirmed), len(refuted - confirmed), len(missed - confirmed), len(open_ - confirmed - refuted)
+        rule,
+        len(confirmed),
+        len(refuted - confirmed - missed),
+        len(missed - confirmed),
+        len(open_ - confirmed - refuted),
     )
 
 

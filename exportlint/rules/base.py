@@ -96,11 +96,20 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """A check that would see the hazard in this capture mode, and what must hold for it to see it."""
+    """A check that would see the hazard in this capture mode, and what must hold for it to see it.
+
+    Attributes:
+        check: Name of the check.
+        mode: The capture mode.
+        precondition: What must hold of the case.
+        first_call: Whether it captures a model that was never called, where the hazard may need an earlier call: what
+            it sees confirms a prediction, and what it does not see refutes none.
+    """
 
     check: str
     mode: Mode = "export"
     precondition: Literal["", "dynamic dimension"] = ""
+    first_call: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,39 @@ def test_the_same_finding_is_shown_once_with_all_that_saw_it():
     assert entry.evidence == [BRANCH.evidence, "other evidence"]
 
 
+@pytest.mark.parametrize("verdict", ["refuted", "not_exercised"])
+def test_what_one_case_confirms_is_not_told_of_those_that_do_not(verdict):
+    def case(name, seen, predicted):
+        evidence = f"{predicted} in {name}"
+        lint = CheckResult(
+            name="lint", outcome="passed", findings=(replace(LITERAL, verdict=predicted, evidence=evidence),)
+        )
+        found = (replace(LITERAL, verdict=predicted),) if seen else ()
+        device = CheckResult(name="device", outcome="failed" if seen else "passed", findings=found)
+        return CaseResult(name=name, target=name, checks=(device, lint))
+
+    alone = case("alone", False, verdict)
+    both = (alone, case("seen", True, "confirmed"))
+    view = overview(Readiness(environment=ENVIRONMENT, cases=both))
+    (entry,) = view.problems
+    assert not view.advice
+    assert entry.seen == "seen (device, lint): as predicted"
+    assert not any("alone" in words for words in entry.evidence)
+    assert overview(Readiness(environment=ENVIRONMENT, cases=(alone, alone))).summary.endswith(
+        "1 note" if verdict == "refuted" else "1 warning"
+    )
+
+
+def test_what_another_case_is_warned_of_is_not_told_again_as_information():
+    def case(name, severity):
+        found = (replace(LITERAL, verdict="not_exercised", severity=severity),)
+        return CaseResult(name=name, target=name, checks=(CheckResult(name="lint", outcome="passed", findings=found),))
+
+    view = overview(Readiness(environment=ENVIRONMENT, cases=(case("idle", "info"), case("running", "warning"))))
+    assert [entry.seen for entry in view.problems] == ["running (lint): predicted, not exercised by the checks"]
+    assert not view.advice
+
+
 def test_causes_without_a_line_are_kept_apart():
     lineless = replace(BRANCH, line=None, end_line=None, source=None)
     found = [CheckResult(name="capture", outcome="errored", findings=(replace(lineless, evidence=e),)) for e in "aba"]

@@ -45,5 +45,11 @@ def test_a_line_that_one_case_confirms_is_confirmed():
     assert score_card(replace(run, cases=(*run.cases, other)))[-1] == Score("all", confirmed=1)
 
 
+def test_a_line_that_a_check_saw_in_one_case_is_not_refuted_by_another():
+    missing = CheckResult(name="device", outcome="failed", findings=(at(7, "missed"),))
+    refuting = CheckResult(name="lint", outcome="failed", findings=(at(7, "refuted"), at(8, "refuted")))
+    assert card(missing, refuting)[-1] == Score("all", missed=1, refuted=1)
+
+
 def test_a_run_without_predictions_has_no_card():
     assert card(CheckResult(name="device", outcome="failed", findings=(LITERAL,))) == ()

@@ -212,7 +212,7 @@ RULE = Rule(
         ),
     ),
     proof="second call",
-    observed_by=(Observer(check="shapes", precondition="dynamic dimension"),),
+    observed_by=(Observer(check="shapes", precondition="dynamic dimension", first_call=True),),
     events=(Carried, Called, Indexed),
     match=match,
 )
