@@ -43,6 +43,7 @@ class CheckKind:
 
 
 # In the order in which they run and are shown.
+IN_TRAINING = "captured in training mode"  # how a note begins that everybody is shown
 CHECK_KINDS = (
     CheckKind("capture", "builds the model, calls it and exports it"),
     CheckKind("reload", "saves the program, then loads and runs it where only torch can be imported"),

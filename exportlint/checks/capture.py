@@ -16,13 +16,13 @@ from exportlint import blame
 from exportlint.checks import explore, refusal, strange_tensors, wrong_result
 from exportlint.checks.context import ModelError, NestingError, call, unchanged
 from exportlint.checks.results import IN_VARIANTS, REWRITES, in_variant
-from exportlint.findings import CheckResult
+from exportlint.findings import IN_TRAINING, CheckResult
 from exportlint.parity import training_operators
 from exportlint.parity.compare import compare
 from exportlint.parity.observed import inputs_differ, observe, shares_differ, written_differ
 from exportlint.parity.parting import line_of
 from exportlint.shapes import narrowing
-from exportlint.text import said
+from exportlint.text import listed, said
 
 if TYPE_CHECKING:
     import torch
@@ -205,12 +205,25 @@ def _trains(ctx: Context, program: ExportedProgram, model: torch.nn.Module) -> t
 
 
 def _training(model: torch.nn.Module) -> tuple[str, ...]:
-    """A note on layers that compute something else in training mode, which the program keeps."""
+    """A note on modules that compute something else in training mode, which the program keeps."""
+    names = listed(sorted({type(m).__name__ for m in model.modules() if m.training and _trains_otherwise(m)}), 5)
+    return (f"{IN_TRAINING}, which matters to {names}: call eval() first",) if names else ()
+
+
+def _trains_otherwise(module: torch.nn.Module) -> bool:
+    """Whether a module computes something else in training mode, as far as its class and what it asks for tell."""
+    from torch import nn
     from torch.nn.modules import batchnorm, dropout
 
-    kinds = (dropout._DropoutNd, batchnorm._NormBase)
-    names = sorted({type(m).__name__ for m in model.modules() if m.training and isinstance(m, kinds)})
-    return (f"captured in training mode, which matters to {', '.join(names)}: call eval() first",) if names else ()
+    if isinstance(module, dropout._DropoutNd):
+        return module.p > 0
+    if isinstance(module, (batchnorm._NormBase, nn.RReLU)):
+        return True
+    if type(module).__module__.startswith("torch.nn."):
+        rate = getattr(module, "dropout", None)  # a module inside is asked itself
+        return isinstance(rate, float) and rate > 0
+    code = getattr(type(module).forward, "__code__", None)
+    return code is not None and "training" in code.co_names
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:

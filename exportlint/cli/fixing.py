@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,8 +93,8 @@ def mend(
     """
     from exportlint.text import counted
 
-    files = mended = failed = 0
-    text = stdin
+    files = mended = further = failed = 0
+    text, found = stdin, list(found)
     for file in _fixed(asked, found, left_out, settings, stdin):
         _tell_what_is_left(file)
         if not file.fixed.mended:
@@ -105,12 +106,20 @@ def mend(
         elif not _written(file):
             failed += 1
             continue
-        files, mended = files + 1, mended + len(file.fixed.mended)
+        told = _told(file, found)
+        files, mended, further = files + 1, mended + told, further + len(file.fixed.mended) - told
     if text is not None and asked.writes:
         click.echo(text, nl=False)
     words = "fixed" if asked.writes else "would be fixed"
-    click.echo(f"{counted(mended, 'finding')} {words} in {counted(files, 'file')}", err=True)
-    return 2 if failed else int(not asked.writes and mended > 0)
+    more = f", and {further} more that came to light by that" if further else ""
+    click.echo(f"{counted(mended, 'finding')} {words} in {counted(files, 'file')}{more}", err=True)
+    return 2 if failed else int(not asked.writes and files > 0)
+
+
+def _told(file: FixedFile, found: Iterable[Prediction]) -> int:
+    """How many of the findings that are mended in a file were told before: a line's first one may hide others."""
+    known = Counter((p.rule.code, p.message) for p in found if p.path == file.path)
+    return (Counter((p.rule.code, p.message) for p in file.fixed.mended) & known).total()
 
 
 def _tell_what_is_left(file: FixedFile) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from exportlint.findings import RED, SEVERITIES
+from exportlint.findings import IN_TRAINING, RED, SEVERITIES
 from exportlint.joining import NAME as LINT
 from exportlint.joining import same_place
 from exportlint.report.causes import causes
@@ -297,7 +297,7 @@ def _package(finding: Finding) -> str:
 def _reach(check: CheckResult) -> list[str]:
     """The notes of a check that is not red that are shown without being asked for."""
     if check.name not in REACH:
-        return []
+        return [one_line(note, MOST_OF_NOTE) for note in check.notes if note.startswith(IN_TRAINING)]
     short = [one_line(note, MOST_OF_NOTE) for note in check.notes[:MOST_NOTES]]
     return short + [f"and {counted(len(check.notes) - MOST_NOTES, 'more note')}"] * (len(check.notes) > MOST_NOTES)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exportlint.findings import CaseResult, CheckResult, Readiness
+from exportlint.findings import IN_TRAINING, CaseResult, CheckResult, Readiness
 from pytest_exportlint import options
 from pytest_exportlint.ledger import LEDGER
 
@@ -174,6 +174,9 @@ def _lines(readiness: Readiness) -> Iterator[str]:
         made = messages.how_made(case.checks)
         if made is not None:
             yield f"{one_line(visible(case.name), 60)}: {one_line(visible(made), 300)}"
+    for case, check in checks:
+        notes = (note for note in check.notes if note.startswith(IN_TRAINING))
+        yield from (f"{one_line(visible(case.name), 60)}: {one_line(visible(note), 300)}" for note in notes)
     yield from (one_line(visible(line), 300) for line in unrun.lines(readiness.cases))
     kept = sum(check.cached for _, check in checks)
     yield f"{counted(kept, 'verdict')} of {len(checks)} kept from an earlier run"

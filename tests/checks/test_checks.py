@@ -248,10 +248,39 @@ def test_inputs_that_the_program_leaves_as_they_are():
     assert "changes its inputs" in capture.reason
 
 
-def test_training_mode_is_noted_where_it_matters():
-    drop = run(ModelCase(lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout()), (X,), name="drop"), "capture")["capture"]
-    assert drop.notes == ("captured in training mode, which matters to Dropout: call eval() first",)
-    assert run(ModelCase(lambda: nn.Linear(3, 3), (X,), name="plain"), "capture")["capture"].notes == ()
+class AsksForTraining(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, self.training)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (nn.Dropout, "Dropout"),
+        (lambda: nn.Dropout(0.0), ""),
+        (lambda: nn.BatchNorm1d(3), "BatchNorm1d"),
+        (nn.RReLU, "RReLU"),
+        (AsksForTraining, "AsksForTraining"),
+        (lambda: AsksForTraining().eval(), ""),
+        (lambda: nn.MultiheadAttention(3, 1), ""),
+        (lambda: nn.LSTM(3, 3, 2, dropout=0.5), "LSTM"),
+        (nn.ReLU, ""),
+    ],
+)
+def test_training_mode_is_noted_where_it_matters(make, named):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = make()
+
+        def forward(self, x):
+            if isinstance(self.part, nn.MultiheadAttention):
+                return self.part(x, x, x)[0]
+            return self.part(x[:, :3])
+
+    notes = run(ModelCase(Net, (torch.randn(5, 3),)), "capture")["capture"].notes
+    wanted = (f"captured in training mode, which matters to {named}: call eval() first",) if named else ()
+    assert tuple(note for note in notes if "training" in note) == wanted
 
 
 def writes(self, x):

@@ -59,6 +59,14 @@ def test_safe_fixes_are_written_and_what_is_left_is_reported() -> None:
     assert check("ramp.py", "--fix").exit_code == 0
 
 
+@pytest.mark.parametrize("option", ["--fix", "--diff"])
+def test_findings_that_another_on_the_line_hid_are_counted_apart(option: str) -> None:
+    written("ramps.py", RAMP.replace("x.size(1))", "x.size(1)) + torch.arange(x.size(1)) + torch.arange(x.size(1))"))
+    assert check(".").stdout.splitlines()[-2].startswith("1 file checked, 1 warning")
+    words = "fixed" if option == "--fix" else "would be fixed"
+    assert check(".", option).stderr == f"1 finding {words} in 1 file, and 2 more that came to light by that\n"
+
+
 def test_unsafe_fixes_are_written_where_they_are_asked_for() -> None:
     branch = written("branch.py", BRANCH)
     assert check(".", "--fix", "--unsafe-fixes").exit_code == 0

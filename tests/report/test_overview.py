@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from readiness_samples import BRANCH, ENVIRONMENT, LITERAL, passing, sample
 
-from exportlint.findings import CaseResult, CheckResult, Readiness
+from exportlint.findings import IN_TRAINING, CaseResult, CheckResult, Readiness
 from exportlint.report.overview import overview
 
 
@@ -99,6 +99,12 @@ def test_what_another_case_is_warned_of_is_not_told_again_as_information():
     view = overview(Readiness(environment=ENVIRONMENT, cases=(case("idle", "info"), case("running", "warning"))))
     assert [entry.seen for entry in view.problems] == ["running (lint): predicted, not exercised by the checks"]
     assert not view.advice
+
+
+def test_the_note_on_training_mode_is_told_to_everybody():
+    note = f"{IN_TRAINING}, which matters to Dropout: call eval() first"
+    view = overview(run(CheckResult(name="capture", outcome="passed", notes=(note, "another"))))
+    assert view.rows[0].cells[0].told == (note,)
 
 
 def test_causes_without_a_line_are_kept_apart():
