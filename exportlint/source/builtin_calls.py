@@ -280,7 +280,10 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return UNKNOWN
     found = attributes.of_instance(it, owner, text, state)
-    return found if len(given.positional) == 2 else UNKNOWN
+    if len(given.positional) == 2 or isinstance(found, Static):  # a number that the constructor binds is there
+        return found
+    # Where no constructor binds it, the first call begins with what is given instead, and later ones go on from there.
+    return _counted(given.get(2)) if isinstance(found, Unknown) and owner.module else UNKNOWN
 
 
 def _setattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:

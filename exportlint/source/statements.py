@@ -214,8 +214,14 @@ def _follows(it: Interpreter, node: ast.expr, target: ast.expr, state: State) ->
         if verdict is None:
             break
         node = node.body if verdict else node.orelse
-    unchanged = isinstance(target, ast.Attribute) and same(node, target)
+    unchanged = isinstance(target, ast.Attribute) and (same(node, target) or _fetches(node, target))
     return not unchanged and _reads(node, target)
+
+
+def _fetches(node: ast.expr, target: ast.Attribute) -> bool:
+    """Whether an expression is ``getattr`` of the attribute itself."""
+    is_call = isinstance(node, ast.Call) and bool(node.args) and isinstance(node.func, ast.Name)
+    return is_call and same(node.args[0], target.value) and _named(node) == target.attr  # type: ignore[attr-defined]
 
 
 def _reads(node: ast.AST, target: ast.expr) -> bool:

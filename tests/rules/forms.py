@@ -33,6 +33,8 @@ NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
 MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
+FUNCTIONAL = {"imports": "import torch.nn.functional as F"}
+WINDOW = {"parameters": "x, n", "inputs": "torch.ones(2, 8), torch.tensor(3)", **FUNCTIONAL}
 KEPT = "class K:\n    n = 0\n\n\nC = K()"
 COUNTED = {"above": "C = {'n': 0}"}
 
@@ -334,6 +336,14 @@ FORMS = (
     _called_twice("c = C\nc['n'] += 1\nreturn x * c['n']", SILENT, "EXP501", **COUNTED),
     _called_twice("self.c['n'] = self.c.get('n', 0) + 1\nreturn x * self.c['n']", SILENT, "EXP501", init="self.c = {}"),
     _called_twice("setattr(self, 'n', getattr(self, 'n') + 1)\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("self.n = getattr(self, 'n', 0) + 1\nreturn x * self.n", SILENT, "EXP501"),
+    _called_twice("setattr(self, 'n', getattr(self, 'n', 0) + 1)\nreturn x * self.n", SILENT, "EXP501"),
+    _called_twice("self.n = getattr(self, 'n', 0) + 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
+    _called_twice("n = getattr(self, 'n', 1)\nreturn x * n if n > 0 else x", FINE, init="self.n = 1"),
+    _called_twice("self.n = getattr(self, 'n', 3)\nreturn x * self.n", FINE),
+    _called_twice("self.n = getattr(self, 'n', 0) + 1\nreturn x * 2", FINE, "EXP501 unread counter"),
+    _called_twice("if not hasattr(self, 'n'):\n    self.n = 0\nself.n += 1\nreturn x * 2", FINE,
+                  "EXP501 unread counter"),
     _called_twice("self.__setattr__('n', self.n + 1)\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
     _called_twice("self.__dict__['n'] += 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
     _called_twice("vars(self)['n'] = self.n + 1\nreturn x * self.n", SILENT, "EXP501", init="self.n = 0"),
@@ -361,6 +371,24 @@ FORMS = (
     form("return x, None, 'a', 3", FINE),
     form("return x * n.__index__()", BREAKS, "EXP102", **INTEGER),
     form("return x * n.item().__index__()", BREAKS, "EXP102", **INTEGER),
+    form("return F.avg_pool1d(x, n.item())", NO_EXPORT, "EXP102 range", **WINDOW),
+    form("return F.max_pool1d(x, 2, stride=n.item())", NO_EXPORT, "EXP102 range", **WINDOW),
+    form("return F.avg_pool2d(x[None], (1, n.item()))", NO_EXPORT, "EXP102 range", **WINDOW),
+    form("return nn.AvgPool1d(n.item())(x)", BREAKS, "EXP102", **WINDOW),
+    form("return x.unfold(1, n.item(), 1)", NO_EXPORT, "EXP102 range", **WINDOW),
+    form("return x.sum() + torch.linspace(0, 1, n.item(), device=x.device)", NO_EXPORT, "EXP102 range", **WINDOW),
+    form("return F.interpolate(x[None], size=n.item())", FINE, **WINDOW),
+    form("return torch.linspace(0, n.item(), 4, device=x.device) + x", FINE, **INTEGER),
+    form("return F.avg_pool1d(x.t(), x.shape[0])", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
+    form("return F.max_pool1d(x.t(), kernel_size=x.shape[0], stride=1)", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
+    form("return F.avg_pool2d(x[None], (x.shape[0], 1))", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
+    form("return nn.MaxPool1d(x.shape[0])(x.t())", SPECIALISES, "EXP301", **ROWS),
+    form("return x.unfold(0, x.shape[0], 1)", SPECIALISES, "EXP301", **ROWS),
+    form("return F.one_hot(x.argmax(1), x.shape[0])", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
+    form("return F.adaptive_avg_pool1d(x, x.shape[0])", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
+    form("return F.adaptive_avg_pool2d(x[None], (x.shape[0], 1))", FINE, **FUNCTIONAL, **ROWS),
+    form("return torch.linspace(0, x.shape[0], 4, device=x.device) + x", FINE, **ROWS),
+    form("return x[: x.shape[0] - 1].roll(x.shape[0], 0)", FINE, **ROWS),
     form("return x[:operator.index(n)]", ALONE, "EXP102 conversion", **INTEGER, imports="import operator"),
     form("return x[:operator.index(n.item())]", NO_EXPORT, "EXP102 lookup", **INTEGER, imports="import operator"),
     form("return x * n.__int__()", ALONE, "EXP102 conversion", **INTEGER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -854,3 +855,16 @@ def test_a_folder_that_nobody_may_enter_costs_no_finding(tmp_path: Path, monkeyp
 def test_tests_of_the_project_are_no_models_that_run_its_code(tmp_path: Path) -> None:
     laid_out(tmp_path, "pyproject.toml", "tests/net.py", "b/ops.py", "b.ops")
     assert lint([tmp_path / "b"], Options()) == ()
+
+
+def test_what_the_readme_says_of_its_own_examples_is_found(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "nn.Module" in block]
+    (counting,) = [block for block in blocks if 'expected_failures={"state"' in block]
+    file = tmp_path / "cases.py"
+    file.write_text(blocks[0] + counting, encoding="utf-8")
+    (found,) = lint([file], Options())
+    assert (found.rule.code, found.message) == (
+        "EXP501",
+        "`self.calls` is changed here, and the next call reads it",
+    )

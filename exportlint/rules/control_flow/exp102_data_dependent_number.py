@@ -3,7 +3,7 @@
 ## What it does
 Reports a number taken from a tensor (`int(t)`, `float(t)`, `range(t)`, `operator.index(t)`, `.item()`, `.tolist()`, the
 length of a data-dependent result) on which a Python decision hangs: a branch, a loop, a place in a list, a key of a
-dictionary.
+dictionary, the window of a pooling.
 
 ## Why it matters
 The number is unknown while the model is captured. `.item()` alone is captured as an unknown symbol; a branch, a loop
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from exportlint.fixes.edits import Checked, Lifted, Stacked, Unasked, Unread, first_of, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
+from exportlint.rules.integer_arguments import integer_arguments
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.values import (
     Const,
@@ -66,6 +67,10 @@ def _called(event: Called) -> Iterator[Match]:
     packed = event.name == "torch.nn.utils.rnn.pack_padded_sequence"
     if packed and any(isinstance(v, Tensor) for v in lengths):
         yield Match(event.site, "packing a sequence needs the lengths, which are in a tensor", "packing")
+    number = next((n for value in integer_arguments(event) if (n := _number(value)) is not None), None)
+    if number is not None:
+        variant = "range" if event.name.rpartition(".")[2].islower() else ""  # no mode makes a module of such a number
+        yield Match(event.site, f"`{event.site.text}` takes a plain integer, and is given {_origin(number)}", variant)
     template = event.receiver.value if event.name == ".format" and isinstance(event.receiver, Const) else ""
     given = (*event.arguments, *event.keywords.values())
     if ":" in str(template) and any(isinstance(v, Tensor) for v in given):

@@ -3,7 +3,8 @@
 ## What it does
 Reports code that turns a dynamic size into a number: `int(x.shape[0])`, `math.sqrt(size)`, a slice by a Python bound, a
 loop over the dimension, its unpacking into names, an `if` that compares the size with a constant (`t > 8`,
-`t % 2 == 0`), an operator or `expand` that puts it beside a constant size.
+`t % 2 == 0`), an operator or `expand` that puts it beside a constant size, a call that takes a plain integer
+(`F.avg_pool1d(x, x.shape[2])`, the steps of `linspace`).
 
 ## Why it matters
 The program is then right for the example's size only. With `Dim.DYNAMIC` or a named `Dim` the export fails; with
@@ -27,6 +28,7 @@ from exportlint.fixes.edits import ARGUMENT, Answered, OfArgument, Plain, Vector
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
+from exportlint.rules.integer_arguments import integer_arguments
 from exportlint.source.events import Aligned, Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.facts import facts
 from exportlint.source.sides import cut_decides, example_decides
@@ -162,8 +164,9 @@ def _called(event: Called) -> Iterator[Match]:
         text = f"`{event.site.text}` hands a size to numpy, which makes a number of it"
         plain = fix("Leave the sizes as they are", Plain(event.site.range), unsafe=True)
         yield Match(event.site, text, variant, fix=plain if event.name == "numpy.array" else None)
-    elif event.name == "torch.linspace" and _requested(given):
-        yield Match(event.site, f"`{event.site.text}` needs the number of steps")
+    elif _requested(tuple(integer_arguments(event))):
+        what = "the number of steps" if event.name == "torch.linspace" else "a size as a number"
+        yield Match(event.site, f"`{event.site.text}` needs {what}")
     elif event.name in _RESHAPES:
         yield from _reshaped(event)
     elif event.name == ".expand":

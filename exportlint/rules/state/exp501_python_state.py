@@ -94,8 +94,10 @@ def _is_unread(event: Carried) -> bool:
     name = re.escape(event.change.name.rpartition(".")[2])
     named = re.compile(rf"\b{name}\b")
     dotted = rf"(?:type\(\w+\)\.)?(?:\w+\.)*{name}"
-    value = rf"(?:{dotted}|[-+*/%\s\d.])*(?:#.*)?"
-    binds = re.compile(rf"\s*(?:(?:global|nonlocal)\s+{name}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
+    quoted = rf"""self\s*,\s*["']{name}["']\s*"""
+    value = rf"(?:{dotted}|getattr\({quoted}(?:,[-\s\d.]+)?\)|[-+*/%\s\d.])*(?:#.*)?"
+    first = rf"(?:global|nonlocal)\s+{name}|if\s+not\s+hasattr\({quoted}\)\s*:"
+    binds = re.compile(rf"\s*(?:{first}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
     lines = list(event.site.source.lines)
     own = re.compile(rf"(?<![\w.])self\.{name}\b")
     for cls in _strangers(event):  # what an object of another class calls so is not the counter
