@@ -39,6 +39,7 @@ class Observed:
         model: A copy of the module as it was at the first call.
         calls: Copies of the arguments, of calls with different sizes.
         number: How many calls there were.
+        callers: Who made the calls that are kept, the first first.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Observed:
     calls: list[Inputs] = field(default_factory=list)
     shapes: set[tuple[tuple[int, ...], ...]] = field(default_factory=set)
     number: int = 0
+    callers: dict[str, None] = field(default_factory=dict)
 
     def case(self) -> ModelCase:
         """The case: dimensions that varied between the calls are dynamic.
@@ -131,10 +133,10 @@ class Observation:
             nn.Module.__call__ = self._original  # type: ignore[method-assign]
             self._original = None
 
-    def cases(self) -> Iterator[tuple[str, ModelCase]]:
-        """Who made the first call, and the case, for each that was observed."""
+    def cases(self) -> Iterator[tuple[tuple[str, ...], ModelCase]]:
+        """Who made the calls, the first first, and the case, for each that was observed."""
         for found in self._cases.values():
-            yield found.where, found.case()
+            yield tuple(dict.fromkeys((found.where, *found.callers))), found.case()
 
     def _note(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
         """Copy what a call is made with; returns what takes it in. What goes wrong here is not the caller's concern."""
@@ -181,6 +183,7 @@ class Observation:
         if inputs is not None:
             found.calls.append(inputs)
             found.shapes.add(sizes)
+            found.callers[self.where] = None
 
     def _concerns(self, module: Any) -> bool:
         cls = type(module)

@@ -114,3 +114,5 @@ class _Scope:
 
 
 LEDGER = pytest.StashKey[Ledger]()
+LEFT_OUT = pytest.StashKey[str]()
+"""Which tests of suites were left out, and why, in words."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exportlint.findings import RED, CaseResult, CheckResult
-from exportlint.text import counted
+from exportlint.text import counted, listed
 from pytest_exportlint import options, session, unrun
 from pytest_exportlint.expectations import by_check
 from pytest_exportlint.ledger import LEDGER, OBSERVED
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WORKER_CASES = "exportlint_observed"
 WORKER_CALLED, WORKER_WHY_NOT = "exportlint_called", "exportlint_why_not"
+WORKER_CALLERS = "exportlint_callers"
 
 
 class Observer:
@@ -45,6 +46,7 @@ class Observer:
         self._observation: Observation | None = None
         self._why_not: str | None = None
         self._called: dict[str, str] = {}  # classes, with and without their modules
+        self._callers: dict[str, dict[str, list[str]]] = {}  # by first caller and case, the tests that made its calls
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -85,6 +87,7 @@ class Observer:
 
             output[WORKER_CASES] = wire.plain(found)
             output[WORKER_CALLED], output[WORKER_WHY_NOT] = self._called, self._why_not
+            output[WORKER_CALLERS] = self._callers
         else:
             self._report(session, found)
             self._note(self._unmet())
@@ -114,7 +117,9 @@ class Observer:
         from exportlint.checks.requirements import MissingRequirementError
 
         found = []
-        for where, case in observation.cases():
+        for callers, case in observation.cases():
+            where = callers[0]
+            self._callers.setdefault(where, {})[case.name] = list(callers)
             try:
                 session.require()
                 result = session.runner(self.config).check_object(case, where)
@@ -133,6 +138,8 @@ class Observer:
         said = getattr(node, "workeroutput", {})
         cases = list(wire.parsed(said.get(WORKER_CASES, ())))
         self._called.update(said.get(WORKER_CALLED, {}))
+        for where, callers in said.get(WORKER_CALLERS, {}).items():
+            self._callers.setdefault(where, {}).update(callers)
         self._why_not = self._why_not or said.get(WORKER_WHY_NOT)
         controller = self.config.pluginmanager.get_plugin("dsession")
         if cases and controller is not None:
@@ -181,8 +188,9 @@ class Observer:
         if check.red:
             report.outcome = "failed"
             report.longrepr = messages.failure(result, stack=self.config.get_verbosity() >= 2)
-            again = repeating.of_observed(self.config, result.target, result.name, check.name)
-            report.longrepr += f"\n\ncalled by {result.target}\nrepeat: {again}"
+            callers = self._callers.get(result.target, {}).get(result.name, [result.target])
+            again = repeating.of_observed(self.config, callers, result.name, check.name)
+            report.longrepr += f"\n\ncalled by {listed(callers, 3)}\nrepeat: {again}"
         elif check.expected is not None and check.outcome in RED:
             report.outcome, report.wasxfail = "skipped", check.expected
         elif check.outcome == "not_checked":

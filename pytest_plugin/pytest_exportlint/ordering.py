@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.findings import are_chosen
+from exportlint.text import counted
 from pytest_exportlint import options, session, suite
 from pytest_exportlint.items import ExportItem, of_command_line
-from pytest_exportlint.ledger import LEDGER
+from pytest_exportlint.ledger import LEDGER, LEFT_OUT
 from pytest_exportlint.node_ids import plain_id
 
 if TYPE_CHECKING:
@@ -28,7 +29,15 @@ def drop_unselected(config: pytest.Config, items: list[pytest.Item]) -> None:
     if dropped:
         gone = set(dropped)
         config.hook.pytest_deselected(items=dropped)
+        config.stash[LEFT_OUT] = _left_out(dropped)
         items[:] = [item for item in items if item not in gone]
+
+
+def _left_out(dropped: list[pytest.Item]) -> str:
+    """Why pytest counts tests as deselected although nobody deselected any."""
+    checks = dict.fromkeys(str(suite.check_of(item)) for item in dropped)
+    were = f"{counted(len(dropped), 'test')} of suites deselected"
+    return f"{were}, whose checks were not asked for: {', '.join(checks)}; --export-checks and `checks` name checks"
 
 
 def note_cases(config: pytest.Config, items: list[pytest.Item]) -> None:

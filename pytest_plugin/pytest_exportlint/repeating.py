@@ -37,16 +37,20 @@ def of_test(item: pytest.Item) -> str:
     return _command(item.config, [_from_here(item.config, plain_id(item))], ("checks", *GIVEN))
 
 
-def of_observed(config: pytest.Config, where: str, case: str, check: str) -> str:
+def of_observed(config: pytest.Config, callers: Iterable[str], case: str, check: str) -> str:
     """The command for a check of an observed class.
 
     Args:
         config: The session's.
-        where: The id of the test that called the model first.
+        callers: The ids of the tests that made the case's calls: what varied between these is dynamic.
         case: What the case is called: the class, with a number where it is another configuration of it.
         check: Name of the check.
     """
-    what = [_from_here(config, where), f"--export-observe={case.partition('-')[0]}", f"--export-checks={check}"]
+    what = [
+        *(_from_here(config, test) for test in callers),
+        f"--export-observe={case.partition('-')[0]}",
+        f"--export-checks={check}",
+    ]
     return _command(config, what, GIVEN)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from exportlint.findings import IN_TRAINING, CaseResult, CheckResult, Readiness
 from pytest_exportlint import options
-from pytest_exportlint.ledger import LEDGER
+from pytest_exportlint.ledger import LEDGER, LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,12 +121,16 @@ class Summary:
             return
         terminalreporter.section("export readiness")
         if self.cases:
-            readiness = self.readiness()
+            readiness = _told_apart(self.readiness())
             terminalreporter.write(_table(readiness, terminalreporter))
             for line in _lines(readiness):
                 terminalreporter.write_line(line)
-        for words in (*self.notes, *self.unmatched, *self.trouble):
-            terminalreporter.write_line(words, **({"red": True} if words not in self.notes else {}))
+        for words in (*self.notes, *filter(None, [self.config.stash.get(LEFT_OUT, "")])):
+            terminalreporter.write_line(words)
+        for words in (*self.unmatched, *self.trouble):
+            terminalreporter.write_line(f"error: {words}", red=True)
+        if self.unmatched:
+            terminalreporter.write_line("the run fails while an expected failure is about nothing", red=True)
         for path in self.written:
             terminalreporter.write_line(f"wrote {path}")
         if self.settings.github:
@@ -133,6 +138,25 @@ class Summary:
 
             for line in github.commands(self.readiness()):
                 terminalreporter.write_line(line)
+
+
+def _told_apart(readiness: Readiness) -> Readiness:
+    """The cases, with what tells them apart in the names of those that share one: the test, or all of its id."""
+    names = Counter(case.name for case in readiness.cases)
+    tests = Counter((case.name, _test(case)) for case in readiness.cases)
+
+    def told(case: CaseResult) -> CaseResult:
+        if names[case.name] == 1:
+            return case
+        where = _test(case) if tests[case.name, _test(case)] == 1 else case.target
+        return dataclasses.replace(case, name=f"{case.name} ({where})")
+
+    return dataclasses.replace(readiness, cases=tuple(map(told, readiness.cases)))
+
+
+def _test(case: CaseResult) -> str:
+    """The id of a case without its file."""
+    return case.target.partition("::")[2] or case.target
 
 
 def _rank(name: str, known: tuple[str, ...]) -> tuple[int, str]:

@@ -79,6 +79,8 @@ def unmatched(pytester, cases, *arguments) -> list[str]:
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
     found = [line.partition("expected-failures: ")[2] for line in done.outlines if "expected-failures: " in line]
     assert (done.ret == pytest.ExitCode.TESTS_FAILED) is bool(found), done.outlines
+    told = [line for line in done.outlines if line.startswith(("error: ", "the run fails"))]
+    assert len(told) == len(found) + bool(found)
     return [line.removesuffix(" is no case") for line in found]
 
 

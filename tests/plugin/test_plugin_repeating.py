@@ -44,11 +44,41 @@ def test_commands_of_the_fixture_and_of_observed_classes_fail_in_the_same_way(tm
     assert again.tests["Wide[capture]"].lines[0] == done.tests["Wide[capture]"].lines[0]
 
 
+LOOPS = """
+import pytest
+
+class Loop(nn.Module):
+    def forward(self, x):
+        for i in range(x.shape[1]):
+            x = x + x[:, i : i + 1]
+        return x
+
+@pytest.mark.parametrize("n", [5, 5, 9])
+def test_sizes(n):
+    Loop()(torch.ones(2, n))
+
+def test_another():
+    pass
+"""
+
+
+def test_a_case_of_several_tests_is_repeated_by_all_whose_calls_made_it(tmp_path):
+    done = run(tmp_path, LOOPS, "--export-observe", "--export-checks", "shapes")
+    said = done.tests["Loop[shapes]"].lines
+    tests = [f"test_models.py::test_sizes[{name}]" for name in ("5_0", "9")]
+    assert said[-2] == f"called by {', '.join(tests)}"
+    _, _, *arguments = shlex.split(said[-1])
+    assert arguments == [*tests, "--export-observe=Loop", "--export-checks=shapes"]
+    again = run(tmp_path, LOOPS, *arguments)
+    assert again.tests["Loop[shapes]"].outcome == "failed"
+    assert again.tests["Loop[shapes]"].lines[-1] == said[-1]
+
+
 @pytest.mark.parametrize(
     ("case", "shown"), [("Net", "Net"), ("Net-2", "Net"), ("test_a.<locals>.Net", "'test_a.<locals>.Net'")]
 )
 def test_observed_classes_are_named_without_the_number_of_their_configuration(pytester, case, shown):
     config = pytester.parseconfigure("--export-examples=3")
-    command = repeating.of_observed(config, "sub/test_a.py::test_b", case, "shapes")
+    command = repeating.of_observed(config, ["sub/test_a.py::test_b"], case, "shapes")
     option = shlex.quote(f"--export-observe={shown.strip(chr(39))}")
     assert command == f"pytest sub/test_a.py::test_b {option} --export-checks=shapes --export-examples=3"

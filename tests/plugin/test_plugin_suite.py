@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from plugin_runs import HEAD, command, run
 
+from exportlint.findings import CHECKS
+
 SUITE = """
 import pytest
 from exportlint import export_case
@@ -193,3 +195,29 @@ def test_a_suite_without_a_case_says_what_to_write(tmp_path):
 def test_a_case_may_come_from_a_fixture_of_the_module(tmp_path):
     done = run(tmp_path, NO_CASE, "--export-checks=capture")
     assert done.tests["TestNothing::test_capture"].outcome == "passed"
+
+
+SIZES = """
+import pytest
+from pytest_exportlint import ExportSuite
+
+def test_alone(export_check):
+    export_check(Linear, X, checks=("capture",))
+
+@pytest.mark.parametrize("rows", [2, 3])
+class TestSizes(ExportSuite):
+    @pytest.fixture
+    def case(self, rows):
+        return ModelCase(Linear, (torch.ones(rows, 3),))
+"""
+
+
+def test_cases_of_one_name_are_told_apart_and_tests_that_are_left_out_explained(tmp_path):
+    done = run(tmp_path, SIZES, "--export-checks", "capture")
+    assert done.status == pytest.ExitCode.OK
+    for name in ("Linear (test_alone)", "Linear (TestSizes[2])", "Linear (TestSizes[3])"):
+        assert f"{name} capture" in done.out  # among the slowest
+    (line,) = [line for line in done.out.splitlines() if "of suites deselected" in line]
+    number = len(CHECKS) - 1
+    assert line.startswith(f"{2 * number} tests of suites deselected, whose checks were not asked for: ")
+    assert f"{2 * number} deselected" in done.out
