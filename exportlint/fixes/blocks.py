@@ -12,7 +12,7 @@ from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, last_na
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_HEADER = re.compile(r"[\s)]*?:[ \t]*(?:\r\n|\n|\r)")
+_HEADER = re.compile(r"[\s)]*?:[ \t]*(#[^\r\n]*)?(?:\r\n|\n|\r)")
 
 
 def decided(tree: Tree, node: cst.CSTNode) -> cst.If:
@@ -49,7 +49,7 @@ def indentation(tree: Tree, node: cst.CSTNode) -> str:
 
 
 def lines_of(tree: Tree, body: cst.BaseSuite, header: int) -> list[str]:
-    """The lines of a block, without their common indentation, and without line ends.
+    """The lines of a block, without their common indentation, and without line ends; a comment behind the colon first.
 
     Args:
         tree: The file.
@@ -57,7 +57,7 @@ def lines_of(tree: Tree, body: cst.BaseSuite, header: int) -> list[str]:
         header: The offset at which what is decided or entered before the block ends.
 
     Raises:
-        UnfitError: When a comment stands beside the header, or a line does not begin with the indentation.
+        UnfitError: When a comment stands in the header, or a line does not begin with the indentation.
     """
     if not isinstance(body, cst.IndentedBlock):
         raise UnfitError("it stands on one line")
@@ -72,7 +72,7 @@ def lines_of(tree: Tree, body: cst.BaseSuite, header: int) -> list[str]:
     found = re.split(r"\r\n|\n|\r", text)
     if any(line.strip() and not line.startswith(step) for line in found):
         raise UnfitError("a line is not indented")
-    return [line[len(step) :] for line in found]
+    return [*([colon[1]] if colon[1] else []), *(line[len(step) :] for line in found)]
 
 
 def in_place_of(tree: Tree, node: cst.BaseStatement, lines: Iterable[str], end: int | None = None) -> Text:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes import numbers
-from exportlint.fixes.blocks import assigned, decided, only_one, reduction_in, resizes
+from exportlint.fixes.blocks import assigned, decided, indentation, only_one, reduction_in, resizes
 from exportlint.fixes.conditions import alone
 from exportlint.fixes.edits import Selected
 from exportlint.fixes.effects import need_pure
@@ -132,14 +132,28 @@ def chosen(tree: Tree, node: cst.If, *, known: bool = True) -> list[Text]:
     if isinstance(one, cst.Return) and other is None:
         other = _behind(node, block)
     start, end = tree.span(node)[0], tree.span(other or one)[1]
-    tree.uncommented(start, end)
+    kept = _comments(tree, node, start, end)
     name, imports = torch_name(tree, "torch.where")
     begun = f"{name}({alone(tree, node.test, known=known)}"
     if isinstance(one, cst.Return) and isinstance(other, cst.Return) and one.value and other.value:
         text = f"return {_where(tree, begun, one.value, other.value)}"
     else:
         text = _bound(tree, begun, node, one, other)
-    return [*imports, tree.replaced(start, end, text)]
+    return [*imports, tree.replaced(start, end, kept + text)]
+
+
+def _comments(tree: Tree, node: cst.If, start: int, end: int) -> str:
+    """The comments in an ``if``, which goes, as lines before what comes in its place.
+
+    Raises:
+        HinderedError: When one stands elsewhere, behind the ``if``.
+    """
+    there = [comment for comment in tree.inside(node, cst.Comment) if start <= tree.span(comment)[0] < end]
+    found = [comment.value for comment in there]
+    if tree.text[start:end].count("#") > sum(comment.count("#") for comment in found):
+        tree.uncommented(start, end)
+    space = tree.module.default_newline + indentation(tree, node)
+    return "".join(comment + space for comment in found)
 
 
 def _behind(node: cst.If, block: cst.IndentedBlock) -> cst.BaseSmallStatement | None:

@@ -149,16 +149,28 @@ def renamed(tree: Tree, edit: Renamed) -> list[Text]:
     """An attribute under another name, wherever its class names it."""
     cls = tree.around(tree.expression(edit.range), cst.ClassDef)
     attributes = list(tree.inside(cls, cst.Attribute))
-    if any(is_attribute(node, edit.new) for node in attributes):
-        raise UnfitError("the new name is taken")
+    new = _free(edit.new, {node.attr.value for node in attributes} | _bound_by_class(cls))
     found = [tree.span(node.attr) for node in attributes if is_attribute(node, edit.name)]
     for call in tree.inside(cls, cst.Call):
         first = call.args[0].value if call.args else None
+        if last_name(call.func) in ("getattr", "setattr", "hasattr", "delattr") and len(call.args) > 1:
+            first = call.args[1].value
         named = isinstance(first, cst.SimpleString) and first.evaluated_value == edit.name
         if named and first is not None and last_name(call.func) in _NAMED:
             start, end = tree.span(first)
             found.append((start + 1, end - 1))
-    return [Text(start, end, edit.new) for start, end in sorted(found)]
+        elif named:
+            raise UnfitError("it is asked for by its name")
+    return [Text(start, end, new) for start, end in sorted(found)]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or the first of those like it that is not taken."""
+    names = (name, *(f"{name}{number}" for number in range(2, 100)))
+    found = next((each for each in names if each not in taken), None)
+    if found is None:
+        raise UnfitError("the new name is taken")
+    return found
 
 
 def counted(tree: Tree, edit: Counted) -> list[Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes.blocks import indentation
+from exportlint.fixes.effects import need_pure
 from exportlint.fixes.imports import torch_name
 from exportlint.fixes.tree import Text, Tree, UnfitError
 
@@ -16,16 +17,35 @@ if TYPE_CHECKING:
 
 
 def guarded(tree: Tree, edit: Guarded) -> list[Text]:
-    """A statement under an ``if`` of its own."""
+    """A statement under an ``if`` of its own; with the ``if`` on whose line it stands, if it does."""
     call = tree.find(edit.range, cst.Call)
     small = tree.parents[call]
     line = tree.parents.get(small)
-    if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+    if not isinstance(small, cst.Expr) or not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         raise UnfitError("it does not stand alone on its line")
+    if len(line.body) != 1:
+        raise UnfitError("it does not stand alone on its line")
+    if isinstance(line, cst.SimpleStatementSuite):
+        line = _on_its_line(tree, line)
     start, space = tree.span(line)[0], indentation(tree, line)
     name, imports = torch_name(tree, edit.name)
     step = tree.module.default_indent
     return [*imports, Text(start, start, f"if not {name}():{tree.module.default_newline}{space}{step}")]
+
+
+def _on_its_line(tree: Tree, suite: cst.SimpleStatementSuite) -> cst.If:
+    """The ``if`` whose only statement stands on its line, and whose test does nothing else.
+
+    Raises:
+        UnfitError: When there is something else, or something is done otherwise.
+    """
+    outer = tree.parents[suite]
+    if not isinstance(outer, cst.If) or outer.orelse is not None:
+        raise UnfitError("it does not stand alone on its line")
+    if not isinstance(tree.parents[outer], cst.IndentedBlock):
+        raise UnfitError("it is one of several")
+    need_pure(tree, outer.test)
+    return outer
 
 
 def asserted(tree: Tree, edit: Asserted) -> list[Text]:

@@ -103,6 +103,23 @@ def method(body: str, **given: str) -> str:
             "n = x[0, 0].item()\nif n > 3:\n    return x - n\nreturn x",
             "n = x[0, 0].reshape(())\nreturn torch.where(n > 3, x - n, x)",
         ),
+        # comments stay
+        (
+            "if x.sum() > 0:  # why\n    y = x * 2\n    z = y + 1\nelse:  # else\n    z = x - 1\nreturn z",
+            COND.strip()
+            .replace("    y = x", "    # why\n    y = x")
+            .replace("    # kept\n", "")
+            .replace("    z = x - 1", "    # else\n    z = x - 1"),
+        ),
+        (
+            "if x.sum() > 0:  # why\n    # so\n    x = x * 2  # it\nreturn x",
+            "# why\n# so\nx = torch.where(x.sum() > 0, x * 2, x)  # it\nreturn x",
+        ),
+        (MASK.replace("any():", "any():  # why"), "low = x < 2\n# why\nx = x.clone()\nx[low] = 0\nreturn x * 2"),
+        (
+            "if x.shape[1] > 2: print(x.shape)\nreturn x",
+            "if not torch.compiler.is_compiling():\n    if x.shape[1] > 2: print(x.shape)\nreturn x",
+        ),
         # both ways may be computed
         ("return self.layer(x) if x.sum() > 0 else x", "return torch.where(x.sum() > 0, self.layer(x), x)"),
         (
@@ -160,6 +177,24 @@ def test_what_only_looks_like_it_stays(body: str) -> None:
     result = mended(source)
     assert result.data.decode() == source
     assert not result.unmended
+
+
+GRAPH = """
+def forward(self, x):
+    return self.graph(x) + self.graph_(x) + {}
+"""
+GRAPHS = "self.graph = torch.nn.Linear(4, 4)\nself.graph_ = torch.nn.Linear(4, 4)"
+
+
+def test_a_name_that_is_taken_is_not_given_twice() -> None:
+    made = mended(example(GRAPH.format("1"), init=GRAPHS)).data.decode()
+    assert "return self.graph_2(x) + self.graph_(x) + 1" in made
+    assert "self.graph_2 = torch.nn.Linear(4, 4)\n        self.graph_ = torch.nn.Linear(4, 4)" in made
+
+
+def test_what_is_asked_for_by_its_name_is_not_renamed() -> None:
+    source = example(GRAPH.format('getattr(self, "graph").weight.sum()'), init=GRAPHS)
+    assert mended(source).data.decode() == source
 
 
 LAYERS = """\

@@ -234,10 +234,13 @@ def test_comments_are_never_lost() -> None:
     source = example("""
         def forward(self, x):
             if x.sum() > 0:  # warm
-                x = x * 2
+                return x * 2
             return x
     """)
-    assert mended(source).data.decode() == source
+    assert "# warm\n        return torch.where(x.sum() > 0, x * 2, x)\n" in mended(source).data.decode()
+    between = source.replace("        return x\n", "        # cold\n        return x\n")
+    assert "# cold" in between
+    assert mended(between).data.decode() == between
 
 
 def test_an_import_is_written_where_torch_has_no_name() -> None:
