@@ -8,12 +8,14 @@ predicted was *missed*.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Mapping  # noqa: TC003 - read at run time, to decode the message of a worker
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exportlint.findings import CheckResult, Finding
+from exportlint.places import parsed
 from exportlint.rules import catalogue
 from exportlint.text import counted, listed
 
@@ -32,6 +34,9 @@ TO_THE_END: Mapping[str, frozenset[str]] = dict.fromkeys(("capture", "compile", 
 BY_DEFAULT = frozenset({"passed", "failed"})
 CAPTURES_IN: Mapping[str, Mode] = {"compile": "compile"}  # where that is not the mode export
 SEQUENCES = "steps"  # the check whose wrong results over several calls prove lost state
+# A device for a block, and what is made in it: one hazard that is predicted at the head, and seen at the tensor.
+DEVICE_OF_A_BLOCK = frozenset({"EXP201", "EXP202"})
+STATE = "state"  # the check that finds what carried state by what makes results differ, so one may hide another
 IN_NO_MODE = frozenset({"torchscript"})  # what it sees is of no capture mode that the linter judges
 
 
@@ -59,11 +64,13 @@ def join(checks: Sequence[CheckResult], predicted: Iterable[Finding], exercised:
         predicted: What the linter found in the files that ran; each names its file as the checks do.
         exercised: What the run exercised.
     """
+    predicted = tuple(predicted)
     observed = [(check, finding) for check in checks for finding in check.findings if _is_judged(check, finding)]
     predictions = []
     hit: set[int] = set()
     for prediction in predicted:
         seen = [pair for pair in observed if same_place(prediction, pair[1]) or _parts_there(prediction, *pair)]
+        seen = seen or _seen_in_block(prediction, predicted, observed)
         hit |= {id(finding) for _, finding in seen}
         verdict, evidence = _verdict(prediction, seen, checks, exercised)
         # The user cannot edit the line, and no check of this case could have seen whether it matters.
@@ -93,6 +100,35 @@ def _parts_there(prediction: Finding, check: CheckResult, finding: Finding) -> b
     """Whether the program parts from the model over several calls where state is predicted to be lost."""
     wrong = check.name == SEQUENCES and finding.rule == "EXP004"
     return wrong and _is_state(prediction) and same_place(dataclasses.replace(prediction, rule="EXP004"), finding)
+
+
+def _seen_in_block(
+    prediction: Finding, predicted: Sequence[Finding], observed: Sequence[tuple[CheckResult, Finding]]
+) -> list[tuple[CheckResult, Finding]]:
+    """What was seen of the tensors that a predicted ``with torch.device(...)`` places, and is not predicted itself."""
+    end = _end_of_block(prediction) if prediction.rule in DEVICE_OF_A_BLOCK else None
+    if end is None:
+        return []
+    whole = dataclasses.replace(prediction, end_line=end)
+    own = [other for other in predicted if other is not prediction]
+    return [
+        (check, finding)
+        for check, finding in observed
+        if finding.rule in DEVICE_OF_A_BLOCK
+        and same_place(whole, finding)
+        and not any(same_place(other, finding) for other in own)
+    ]
+
+
+def _end_of_block(prediction: Finding) -> int | None:
+    """The last line of the ``with`` whose head a prediction is about; ``None`` where there is none."""
+    tree, line = parsed(prediction.file) if prediction.file else None, prediction.line
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            heads = [item.context_expr for item in node.items]
+            if line is not None and any(head.lineno <= line <= (head.end_lineno or head.lineno) for head in heads):
+                return node.end_lineno
+    return None
 
 
 def _is_state(prediction: Finding) -> bool:
@@ -146,6 +182,8 @@ def _why_blind(observer: Observer, check: CheckResult | None, prediction: Findin
     if check.outcome not in TO_THE_END.get(check.name, BY_DEFAULT):
         ended = {"failed": "stopped at a failure"}.get(check.outcome, check.outcome.replace("_", " "))
         return f"{check.name}: {ended}"
+    if check.name == STATE and _blames_state(check):
+        return f"{STATE} blamed another line, which may hide this one"
     if not check.numbers and check.name != "capture":
         return f"{check.name} had no numbers to check"
     if observer.mode != CAPTURES_IN.get(check.name, "export"):
@@ -154,6 +192,11 @@ def _why_blind(observer: Observer, check: CheckResult | None, prediction: Findin
     if static is None and observer.first_call:
         return f"{check.name} captures a model that was not called before, and this shows after an earlier call"
     return static
+
+
+def _blames_state(check: CheckResult) -> bool:
+    """Whether a check found state that the program lost or baked: what it blames first may hide further lines."""
+    return any(f.counts and (_is_state(f) or f.rule == "EXP303") for f in check.findings)
 
 
 def _why_static(check: str, prediction: Finding, exercised: Exercised) -> str | None:

@@ -188,6 +188,59 @@ def test_a_refuted_prediction_does_not_fail_the_run():
     assert not lint.red
 
 
+@pytest.mark.parametrize("blamed", ["EXP501", "EXP303", "EXP302"])
+@pytest.mark.parametrize("rule", ["EXP501", "EXP303"])
+def test_state_that_blamed_another_line_refutes_nothing(rule, blamed):
+    said = verdict(finding(rule), check("state", "failed", finding(blamed, line=9)))
+    assert said == ("not_exercised", "state blamed another line, which may hide this one")
+
+
+def test_state_that_blamed_nothing_of_the_kind_refutes():
+    for result in (check("state", "passed"), check("state", "failed", finding("EXP004", line=9))):
+        assert verdict(finding("EXP501"), result)[0] == "refuted"
+    assert (
+        verdict(finding("EXP501"), check("state", "passed", finding("EXP501", line=9, severity="info")))[0] == "refuted"
+    )
+
+
+BLOCK = """\
+import torch
+
+def forward(x):
+    with torch.no_grad(), torch.device(
+        "cpu"
+    ):
+        a = torch.ones(2)
+        b = torch.zeros(2)
+    c = torch.ones(2)
+    return x + a + b + c
+"""
+
+
+def in_block(tmp_path, predicted, *seen, at=(4, 6)):
+    file = str(tmp_path / "block.py")
+    (tmp_path / "block.py").write_text(BLOCK)
+    head = finding("EXP201", line=at[0], end_line=at[1], file=file, severity="warning")
+    others = [finding("EXP201", line=line, file=file, severity="warning") for line in predicted]
+    observed = [finding(rule, line=line, file=file, severity="warning") for rule, line in seen]
+    exercised = Exercised({file: frozenset(range(1, 11))})
+    device, lint = join([check("device", "failed", *observed)], [head, *others], exercised)
+    return lint.findings[0].verdict, [found.verdict for found in device.findings]
+
+
+@pytest.mark.parametrize("at", [(4, 6), (5, 5)])
+def test_what_is_made_in_a_block_under_a_device_confirms_its_head(tmp_path, at):
+    assert in_block(tmp_path, [], ("EXP201", 7), at=at) == ("confirmed", ["confirmed"])
+    assert in_block(tmp_path, [], ("EXP202", 7), ("EXP201", 8), at=at) == ("confirmed", ["confirmed"] * 2)
+
+
+def test_what_a_block_does_not_place_confirms_nothing(tmp_path):
+    assert in_block(tmp_path, [], ("EXP201", 9)) == ("refuted", ["missed"])  # after the block
+    assert in_block(tmp_path, [], ("EXP204", 7)) == ("refuted", ["missed"])  # another hazard
+    assert in_block(tmp_path, [7], ("EXP201", 7)) == ("refuted", ["confirmed"])  # predicted itself
+    assert in_block(tmp_path, [], ("EXP201", 8), at=(7, 7)) == ("refuted", ["missed"])  # no head of a block
+
+
 places = st.builds(
     finding,
     rule=st.sampled_from(["EXP101", "EXP102", "EXP201", "EXP301", "EXP002"]),
