@@ -179,19 +179,24 @@ def _why_blind(observer: Observer, check: CheckResult | None, prediction: Findin
     """Why a check would not have seen the hazard on a line that ran; ``None`` where it would."""
     if check is None:
         return f"{observer.check} was not run"
+    if (partly := _why_partly(check)) is not None:
+        return partly
+    if observer.mode != CAPTURES_IN.get(check.name, "export"):
+        return f"{check.name} does not capture in the mode {observer.mode}"
+    if observer.precondition and (static := _why_static(check.name, prediction, exercised)):
+        return static
+    after = "captures a model that was not called before, and this shows after an earlier call"
+    return f"{check.name} {after}" if observer.first_call else None
+
+
+def _why_partly(check: CheckResult) -> str | None:
+    """Why a check did not see all that it may see; ``None`` where it did."""
     if check.outcome not in TO_THE_END.get(check.name, BY_DEFAULT):
         ended = {"failed": "stopped at a failure"}.get(check.outcome, check.outcome.replace("_", " "))
         return f"{check.name}: {ended}"
     if check.name == STATE and _blames_state(check):
         return f"{STATE} blamed another line, which may hide this one"
-    if not check.numbers and check.name != "capture":
-        return f"{check.name} had no numbers to check"
-    if observer.mode != CAPTURES_IN.get(check.name, "export"):
-        return f"{check.name} does not capture in the mode {observer.mode}"
-    static = _why_static(check.name, prediction, exercised) if observer.precondition else None
-    if static is None and observer.first_call:
-        return f"{check.name} captures a model that was not called before, and this shows after an earlier call"
-    return static
+    return None if check.numbers or check.name == "capture" else f"{check.name} had no numbers to check"
 
 
 def _blames_state(check: CheckResult) -> bool:
