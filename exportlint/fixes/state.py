@@ -14,6 +14,8 @@ from exportlint.fixes.initial import in_init
 from exportlint.fixes.tree import Text, Tree, UnfitError, is_attribute, last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from exportlint.fixes.edits import Copied, Counted, Listed, Owned, Registered, Renamed
 
 _NAMED = ("register_buffer", "register_parameter", "register_module", "add_module")
@@ -30,14 +32,19 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
     function, cls = tree.around(assign, cst.FunctionDef), tree.around(assign, cst.ClassDef)
     if len(assign.targets) != 1 or not is_attribute(target, edit.name) or function.name.value != "__init__":
         raise UnfitError("it is not bound by a plain assignment in __init__")
-    start, end = tree.span(assign)
+    others = [
+        other
+        for other in _bindings(tree, cls, edit.name)
+        if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute))
+    ]
+    first = _empty_first(tree, function, assign, others) if others else None
+    start, end = tree.span(first or assign)
     _need_initialised(tree, function, start)
-    for other in _bindings(tree, cls, edit.name):
-        if other is not assign and not any(is_attribute(n, edit.name) for n in tree.inside(other.value, cst.Attribute)):
-            raise UnfitError("it is bound elsewhere as well")
     _need_free(tree, cls, edit.name)
     if len(re.findall(rf"\.{edit.name}\s*(?::[^=\n]*)?=(?!=)", tree.text)) > len(_bindings(tree, cls, edit.name)):
         raise UnfitError("another class of the file binds it as well")
+    if first is not None:  # a tensor that is assigned later becomes the buffer
+        return [tree.replaced(start, end, f'self.register_buffer("{edit.name}", None, persistent=False)')]
     sign = re.compile(r"\s*=\s*").match(tree.text, tree.span(target)[1])
     if sign is None:
         raise UnfitError("it is not a plain assignment")
@@ -45,6 +52,20 @@ def registered(tree: Tree, edit: Registered) -> list[Text]:
         Text(start, sign.end(), f'self.register_buffer("{edit.name}", '),
         Text(end, end, ", persistent=False)"),
     ]
+
+
+def _empty_first(tree: Tree, function: cst.FunctionDef, assign: cst.Assign, others: Sequence[cst.Assign]) -> cst.Assign:
+    """The only other assignment, where it binds ``None`` in any case before the one that binds a tensor.
+
+    Raises:
+        UnfitError: When it does not, or there are more.
+    """
+    first = others[0]
+    line = tree.parents[first]
+    plain = len(others) == 1 and len(first.targets) == 1 and last_name(first.value) == "None"
+    if not plain or tree.parents[line] is not function.body or tree.span(first)[0] > tree.span(assign)[0]:
+        raise UnfitError("it is bound elsewhere as well")
+    return first
 
 
 def _need_initialised(tree: Tree, function: cst.FunctionDef, start: int) -> None:

@@ -179,6 +179,32 @@ def test_what_only_looks_like_it_stays(body: str) -> None:
     assert not result.unmended
 
 
+SCALED = "def forward(self, x):\n    return x * self.scale"
+
+
+@pytest.mark.parametrize(
+    "init", ["self.scale = None\nself.scale = {}", "self.scale = None\nif True:\n    self.scale = {}"]
+)
+def test_an_attribute_that_begins_empty_is_a_buffer_that_does(init: str) -> None:
+    made = init.format("torch.ones(4) * 2").replace(
+        "self.scale = None", 'self.register_buffer("scale", None, persistent=False)'
+    )
+    assert mended(example(SCALED, init=init.format("torch.ones(4) * 2"))).data.decode() == example(SCALED, init=made)
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        "self.scale = torch.ones(4)\nself.scale = torch.zeros(4)",
+        "if True:\n    self.scale = None\nself.scale = torch.ones(4)",
+        "self.scale = 0\nself.scale = torch.ones(4)",
+    ],
+)
+def test_an_attribute_that_is_bound_otherwise_stays(init: str) -> None:
+    source = example(SCALED, init=init)
+    assert mended(source).data.decode() == source
+
+
 GRAPH = """
 def forward(self, x):
     return self.graph(x) + self.graph_(x) + {}

@@ -199,7 +199,7 @@ def test_a_buffer_is_registered_only_where_the_module_can_take_it() -> None:
     assert before in late
     assert mended(late).data.decode() == late
     twice = source.replace(
-        "self.scale = torch.arange(4.0)", "self.scale = None\n        self.scale = torch.arange(4.0)"
+        "self.scale = torch.arange(4.0)", "self.scale = torch.zeros(4)\n        self.scale = torch.arange(4.0)"
     )
     assert mended(twice).data.decode() == twice
     assert mended(source).data.decode() != source
