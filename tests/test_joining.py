@@ -157,8 +157,9 @@ def test_what_no_rule_predicted_was_missed():
     assert lint.findings[0].verdict == "not_exercised"
 
 
-def test_faults_of_the_run_itself_are_nobodys_to_predict():
-    capture, _ = join([check("capture", "errored", finding("EXP002"))], [], ran())
+@pytest.mark.parametrize("rule", ["EXP002", "EXP603"])
+def test_faults_of_the_run_itself_and_of_the_case_are_nobodys_to_predict(rule):
+    capture, _ = join([check("capture", "errored", finding(rule))], [], ran())
     assert capture.findings[0].verdict is None
 
 

@@ -88,7 +88,7 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
         what += in_variant(variant)
         rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
-    if place is None and stage == "result":
+    if place is None and error.stage == "eager call":  # it is forward that does not take the call
         place = ctx.head()
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), runs=False)

@@ -27,7 +27,7 @@ OF_SPECIFICATIONS = ("EXP603", "EXP003", "EXP301")  # what the words of torch ma
 
 
 def misfit_of(ctx: Context, error: Exception) -> Finding | None:
-    """The finding for dynamic shapes that do not fit the inputs, which no line of the model is to blame for.
+    """The finding for dynamic shapes that do not fit the inputs: no line is to blame, so it lies where forward begins.
 
     Args:
         ctx: The context of the case.
@@ -44,7 +44,7 @@ def misfit_of(ctx: Context, error: Exception) -> Finding | None:
             return None
         what = "does not fit the inputs of the example call"
     message = f"dynamic_shapes of case {ctx.case.name!r} {what}"
-    return blame.finding("EXP603", message, None, outcome="breaks", rewrite=REWRITE, evidence=blame.words(error))
+    return blame.finding("EXP603", message, ctx.head(), outcome="breaks", rewrite=REWRITE, evidence=blame.words(error))
 
 
 def what_fits(ctx: Context) -> tuple[str, ...]:

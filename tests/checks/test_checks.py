@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,6 +247,13 @@ def test_inputs_that_the_program_leaves_as_they_are():
     capture = run(ModelCase(module(appends), ([X],)), "capture")["capture"]
     assert capture.outcome == "failed"
     assert "changes its inputs" in capture.reason
+
+
+@pytest.mark.parametrize("args", [(X, X), ()])
+def test_a_call_that_forward_does_not_take_is_placed_where_forward_begins(args):
+    (finding,) = run(ModelCase(AsksForTraining, args), "capture")["capture"].findings
+    assert (finding.rule, finding.source) == ("EXP002", "def forward(self, x):")
+    assert finding.line == inspect.getsourcelines(AsksForTraining.forward)[1]
 
 
 class AsksForTraining(nn.Module):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import collections
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -119,15 +120,18 @@ def test_what_torch_takes_is_no_misfit(model, inputs, shapes):
     assert misfit(model(), inputs, shapes) is None
 
 
+ONE = "def forward(self, x):"
+
+
 @pytest.mark.parametrize(
     ("model", "shapes", "message", "source"),
     [
-        (One, {"x": {7: N}}, "dynamic_shapes of case 'c' names dimension 7 of x, which has 2", None),
-        (One, {"zz": {0: N}}, "dynamic_shapes of case 'c' names 'zz', which is no input", None),
+        (One, {"x": {7: N}}, "dynamic_shapes of case 'c' names dimension 7 of x, which has 2", ONE),
+        (One, {"zz": {0: N}}, "dynamic_shapes of case 'c' names 'zz', which is no input", ONE),
         (Variadic, {"x": {0: N}}, "dynamic_shapes cannot be matched", "def forward(self, *args):"),
     ],
 )
-def test_only_a_forward_without_names_is_blamed(model, shapes, message, source):
+def test_a_misfit_is_placed_where_forward_begins_and_only_one_without_names_is_blamed(model, shapes, message, source):
     with Runner(Options(checks=("capture", "shapes"))) as runner:
         capture, shapes_ = runner.check_object(ModelCase(model, (X,), name="c", dynamic_shapes=shapes), "t").checks
     assert (capture.outcome, shapes_.outcome) == ("failed", "not_checked")
@@ -239,7 +243,9 @@ def test_a_misfit_is_the_fault_of_the_case_and_is_told_what_fits(model, args, sh
     with Runner(Options(checks=("capture",))) as runner:
         (capture,) = runner.check_object(ModelCase(model, args, name="c", dynamic_shapes=shapes), "t").checks
     (finding,) = capture.findings
-    assert (finding.rule, finding.file) == ("EXP603", None)
+    assert (finding.rule, Path(finding.file).name) == ("EXP603", Path(__file__).name)
+    assert finding.source.startswith("def forward(")
+    assert finding.line is not None
     assert words in finding.message
     note = next(note for note in capture.notes if note.startswith("dynamic_shapes that export (from torch.export"))
     assert note.endswith(f": {code}")
