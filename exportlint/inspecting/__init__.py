@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exportlint.inspecting import checkpoint, needs, pickles, program, safetensors, script
-from exportlint.inspecting.archive import MEMBER, Archive
-from exportlint.inspecting.description import Description, InspectError, PickleFile
+from exportlint.inspecting import checkpoint, needs, pickles, program, safetensors, script, unpickled
+from exportlint.inspecting.archive import Archive
+from exportlint.inspecting.budget import Budget, Stream
+from exportlint.inspecting.description import Description, InspectError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-LEGACY = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")  # the pickle that torch.save without an archive begins with
+    from exportlint.inspecting.description import Method, Tensor
+
 __all__ = ["Description", "InspectError", "inspect"]
 
 
@@ -35,24 +36,28 @@ def inspect(path: str | Path) -> Description:
             raise InspectError("is no file" if place.exists() else "does not exist")
         size = place.stat().st_size
         with place.open("rb") as file:
-            found = _inspect(str(path), file, size)
+            found = needs.added(_inspect(str(path), file, size, Budget()))
     except OSError as error:
         raise InspectError(f"cannot be read ({error.strerror or error})") from error
     except (RecursionError, MemoryError) as error:
         raise InspectError(f"is nested too deeply, or too large, to be read ({type(error).__name__})") from error
-    return needs.added(found)
+    except InspectError:
+        raise
+    except Exception as error:  # whoever wrote the file finds what no reader foresaw
+        raise InspectError(f"is malformed in a way that is not known ({type(error).__name__}: {error})") from error
+    return found
 
 
-def _inspect(name: str, file: BinaryIO, size: int) -> Description:
-    start = file.read(len(LEGACY))
+def _inspect(name: str, file: BinaryIO, size: int, budget: Budget) -> Description:
+    start = file.read(len(unpickled.LEGACY))
     if start.startswith(b"PK"):
-        return _archive(name, Archive(file, size), size)
-    if start == LEGACY:
-        return _legacy(name, file, size)
+        return _archive(name, Archive(file, size, budget), size)
+    if start == unpickled.LEGACY:
+        return _legacy(name, file, size, budget)
     if safetensors.looks_so(start, size):
-        return Description(file=name, kind="safetensors", size=size, tensors=safetensors.tensors(file, size))
+        return Description(file=name, kind="safetensors", size=size, tensors=safetensors.tensors(file, size, budget))
     if start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return _pickle(name, file, size)
+        return _pickle(name, file, size, budget)
     raise InspectError("is neither a zip archive of torch, nor a pickle, nor safetensors")
 
 
@@ -62,74 +67,70 @@ def _archive(name: str, archive: Archive, size: int) -> Description:
     if programs:
         return _programs(name, archive, programs, size)
     if any(".so" in Path(member).suffixes for member in names):
-        inside = _pickles(archive, [member for member in names if member.endswith((".pt", ".pkl"))])
-        return Description(file=name, kind="aoti", size=size, pickles=tuple(p for p, _ in inside))
+        found = unpickled.of_archive(archive, [member for member in names if member.endswith((".pt", ".pkl"))])
+        return Description(file=name, kind="aoti", size=size, pickles=tuple(pickle for pickle, _ in found))
     if script.is_script(names):
-        members = [member for member in names if "/" not in member and member.endswith(".pkl")]
-        inside = _pickles(archive, members)
-        tensors = tuple(tensor for _, root in inside for tensor in checkpoint.tensors(root))
-        return Description(
-            file=name,
-            kind="torchscript",
-            size=size,
-            layout=f"format {archive.text('version') or '?'}",
-            methods=(script.method(archive),),
-            tensors=tensors,
-        )
+        return _script(name, archive, size)
     if "data.pkl" in names:
-        read = pickles.read(archive.read("data.pkl"), "data.pkl")
+        read = pickles.read(archive.stream("data.pkl"), "data.pkl", archive.budget)
         return _checkpoint(name, size, read, "data.pkl", f"format {archive.text('version') or '?'}")
     if archive.text("archive_format") == "pt2":
         raise InspectError("holds no program: whatever saved it did not come to its end")
     raise InspectError("is a zip archive, but none that torch writes")
 
 
-def _programs(name: str, archive: Archive, programs: dict[str, dict[str, object]], size: int) -> Description:
-    torch, layout = program.version(next(iter(programs.values())))
-    contents = [program.contents(key, value) for key, value in programs.items()]
-    members = [member for member in archive.names() if member.endswith((".pt", ".pkl"))]
+def _programs(name: str, archive: Archive, programs: dict[str, str], size: int) -> Description:
+    versions: list[tuple[str | None, str]] = []
+    methods: list[Method] = []
+    tensors: dict[Tensor, None] = {}
+    for key, member in programs.items():  # one after the other, since what is read takes far more room than is kept
+        content = archive.json(member)
+        versions.append(program.version(content))
+        method, held = program.contents(key, content)
+        methods.append(method)
+        tensors.update(dict.fromkeys(held))
+        del content
+    torch, layout = versions[0]
     return Description(
         file=name,
         kind="program",
         size=size,
         torch=torch,
         layout=layout,
-        methods=tuple(method for method, _ in contents),
-        tensors=tuple(dict.fromkeys(tensor for _, tensors in contents for tensor in tensors)),
-        pickles=tuple(found for found, _ in _pickles(archive, members)),
+        methods=tuple(methods),
+        tensors=tuple(tensors),
+        pickles=tuple(found for found, _ in unpickled.of_archive(archive, unpickled.of_program(archive))),
     )
 
 
-def _pickles(archive: Archive, members: list[str]) -> list[tuple[PickleFile, object]]:
-    """Pickles of an archive, which may be archives of torch themselves."""
-    found = []
-    for member in members:
-        content = archive.read(member)
-        if content.startswith(b"PK"):
-            inner = Archive(io.BytesIO(content), len(content))
-            content = inner.read("data.pkl")
-        if content.startswith(b"\x80"):
-            read = pickles.read(content, member)
-            found.append((checkpoint.pickle_file(read, member), read.root))
-    return found
+def _script(name: str, archive: Archive, size: int) -> Description:
+    members = [member for member in archive.names() if "/" not in member and member.endswith(".pkl")]
+    tensors: list[Tensor] = []
+    for _, root in unpickled.of_archive(archive, members):
+        tensors.extend(checkpoint.tensors(root))
+    return Description(
+        file=name,
+        kind="torchscript",
+        size=size,
+        layout=f"format {archive.text('version') or '?'}",
+        methods=(script.method(archive),),
+        tensors=tuple(tensors),
+    )
 
 
-def _legacy(name: str, file: BinaryIO, size: int) -> Description:
-    """A file of ``torch.save`` without an archive: three small pickles, then the object."""
+def _legacy(name: str, file: BinaryIO, size: int, budget: Budget) -> Description:
     file.seek(0)
-    stream = _Bounded(file)
-    for _ in range(3):  # magic number, version, what the machine is like
-        pickles.read(stream, "the head of the file")
-    read = pickles.read(stream, "the object")
-    pickles.read(stream, "the list of storages")
+    stream = Stream(file, budget)
+    read = unpickled.legacy(stream, budget)
     if size - stream.tell() < checkpoint.stored_bytes(read.root):
         raise InspectError("is cut off: tensors are missing")
     return _checkpoint(name, size, read, "", "not zipped")
 
 
-def _pickle(name: str, file: BinaryIO, size: int) -> Description:
+def _pickle(name: str, file: BinaryIO, size: int, budget: Budget) -> Description:
     file.seek(0)
-    return _checkpoint(name, size, pickles.read(_Bounded(file), "the file"), "", "plain pickle")
+    read = pickles.read(Stream(file, budget), "the file", budget)
+    return _checkpoint(name, size, read, "", "plain pickle")
 
 
 def _checkpoint(name: str, size: int, read: pickles.Read, member: str, layout: str) -> Description:
@@ -141,31 +142,3 @@ def _checkpoint(name: str, size: int, read: pickles.Read, member: str, layout: s
         tensors=tuple(checkpoint.tensors(read.root)),
         pickles=(checkpoint.pickle_file(read, member),),
     )
-
-
-class _Bounded:
-    """A stream that gives up after `MEMBER` bytes."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._left = file, MEMBER
-
-    def read(self, size: int = -1) -> bytes:
-        """Bytes, within the bound.
-
-        Raises:
-            InspectError: When the pickle goes beyond it.
-        """
-        if size < 0 or size > self._left:
-            raise InspectError(f"the pickle is longer than {MEMBER} bytes")
-        self._left -= size
-        return self._file.read(size)
-
-    def readline(self, _size: int = -1) -> bytes:
-        """A line, within the bound."""
-        line = self._file.readline(min(self._left, 1 << 20))
-        self._left -= len(line)
-        return line
-
-    def tell(self) -> int:
-        """Where the stream is."""
-        return self._file.tell()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exportlint.inspecting import tables
-from exportlint.inspecting.description import PickleFile, Tensor
+from exportlint.inspecting.description import InspectError, PickleFile, Tensor
 from exportlint.inspecting.pickles import Made, Name, Pairs, Persistent, Read
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 VISITED = 2_000_000  # objects
 TENSORS = 200_000
+MOST = 1 << 63  # sizes are smaller
+INSIDE = ("", "_modules", "_parameters", "_buffers")
 REBUILD = "torch._utils._rebuild_"
 MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "collections.Counter")
 
@@ -23,9 +25,14 @@ def pickle_file(read: Read, name: str = "") -> PickleFile:
     return PickleFile(name=name, imports=imports, refused=tables.refused(imports))
 
 
+def name_of(function: Any) -> str:
+    """What would be called; empty where it is no import. The text of anything else may have no end."""
+    return str(function) if isinstance(function, Name) else ""
+
+
 def kind_of(root: Any) -> str:
     """One of ``state-dict``, ``checkpoint``, ``module`` and ``pickle``."""
-    if isinstance(root, Made) and str(root.function) not in MAPPINGS:
+    if isinstance(root, Made) and name_of(root.function) not in MAPPINGS:
         holder = root.state.items if isinstance(root.state, Pairs) else ()
         return "module" if "_modules" in holder[::2] else "pickle"
     values = [value for _, value in _entries(root)]
@@ -60,7 +67,7 @@ def tensor_of(name: str, value: Any) -> Tensor | None:
     for _ in range(4):  # a parameter around a subclass around a tensor
         if not isinstance(value, Made):
             return None
-        function, arguments = str(value.function), value.arguments
+        function, arguments = name_of(value.function), value.arguments
         if not isinstance(arguments, tuple) or not arguments:
             return None
         if function.startswith(f"{REBUILD}parameter"):
@@ -109,7 +116,10 @@ def _rebuilt(name: str, role: str, function: str, arguments: tuple[Any, ...]) ->
         said = [a.name for a in arguments[3:] if isinstance(a, Name) and a.module == "torch"]
         dtype = said[0] if said else "?"
     sizes = tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, tuple) else ()
-    return Tensor(name=name, dtype=dtype, shape=sizes, device=str(key[3])[:40], role=role)
+    if any(not 0 <= size < MOST for size in sizes):
+        raise InspectError("a tensor has a size that no tensor can have: the file is malformed")
+    device = key[3][:40] if isinstance(key[3], str) else "?"
+    return Tensor(name=name, dtype=dtype, shape=sizes, device=device, role=role)
 
 
 def _children(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -130,6 +140,7 @@ def _entries(value: Any) -> list[tuple[Any, Any]]:
 
 def _joined(name: str, key: Any) -> str:
     """A key added to a name; the dicts inside a module are not shown."""
-    if key in ("", "_modules", "_parameters", "_buffers") or not isinstance(key, (str, int)):
+    if not isinstance(key, (str, int)) or key in INSIDE:
         return name
-    return f"{name}.{key}"[:500] if name else str(key)[:500]
+    shown = key if isinstance(key, str) else str(key) if abs(key) < MOST else "a large integer"
+    return f"{name}.{shown}"[:500] if name else shown[:500]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 RELOAD = "EXP701"
+SCRIPT_CLASS = "__torch__.torch.classes."  # resolved by TorchScript, not imported
+OWN = ("torch._export.serde.serialize._reconstruct_fake_tensor",)
 
 
 def added(found: Description) -> Description:
@@ -36,10 +38,14 @@ def _needs(found: Description) -> Iterator[str]:
     containers = _containers(found)
     if containers:
         yield f"whoever registers the classes {listed(containers, SHOWN)} with torch.utils._pytree"
+    classes = _script_classes(found)
+    if classes:
+        yield f"whoever registers the classes {listed(classes, SHOWN)} with torch.classes"
     refused = _refused(found)
     if refused:
         names = listed(refused, SHOWN)
-        yield f"torch.load(weights_only=False), which imports and calls {names}: only from who you trust"
+        loader = "torch.export.load" if found.kind == "program" else "torch.load(weights_only=False)"
+        yield f"{loader}, which imports and calls {names}: only from who you trust"
     devices = _accelerators(found)
     if devices and found.kind not in ("program", "aoti"):
         yield f"map_location where there is no {listed(devices, SHOWN)}"
@@ -54,6 +60,11 @@ def _findings(found: Description) -> Iterator[Finding]:
         yield _finding(
             found, "a whole module is pickled: loading imports its classes and runs their code", rewrite, refused
         )
+    if found.kind == "program" and (imported := _imported(found)):
+        rewrite = (
+            "Where torch alone is to load it, keep tensors of classes of your own out of the state and the inputs."
+        )
+        yield _finding(found, "the program holds pickles: loading imports and calls what they name", rewrite, imported)
     rewrite = (
         "Return registered containers of tensors only, and register custom operators in a package that the loader has."
     )
@@ -81,7 +92,19 @@ def _containers(found: Description) -> tuple[str, ...]:
 
 
 def _refused(found: Description) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for pickle in found.pickles for name in pickle.refused))
+    names = dict.fromkeys(name for pickle in found.pickles for name in pickle.refused)
+    return tuple(name for name in names if not name.startswith(SCRIPT_CLASS))
+
+
+def _imported(found: Description) -> tuple[str, ...]:
+    """What loading a program imports beyond torch's own way to write it and the classes that it tells of itself."""
+    told = {*_containers(found), *OWN}
+    return tuple(name for name in _refused(found) if name not in told)
+
+
+def _script_classes(found: Description) -> tuple[str, ...]:
+    names = dict.fromkeys(name for pickle in found.pickles for name in pickle.imports)
+    return tuple(name.removeprefix(SCRIPT_CLASS) for name in names if name.startswith(SCRIPT_CLASS))
 
 
 def _accelerators(found: Description) -> tuple[str, ...]:

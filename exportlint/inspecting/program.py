@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 
     from exportlint.inspecting.archive import Archive
 
+OLD = "serialized_exported_program.json"
 GRAPHS = 10_000  # nested ones
+EXPRESSION = 2000  # characters; what is nested in it is resolved a level at a time
 FRAME = re.compile(r'File "([^"\n]+)", line \d+')
 OWN_CONTAINERS = ("builtins.", "collections.")
 ROLES = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
 
 
-def programs(archive: Archive) -> dict[str, dict[str, Any]]:
-    """The programs of an archive by the name of their method, in today's layout and in that before torch 2.8."""
+def programs(archive: Archive) -> dict[str, str]:
+    """Members that are programs, by the name of their method, in today's layout and in that before torch 2.8.
+
+    Raises:
+        InspectError: When one has no name.
+    """
     found = {}
     for name in archive.names():
         if name.startswith("models/") and name.endswith(".json"):
-            found[name.removeprefix("models/").removesuffix(".json")] = archive.json(name)
-    if not found and "serialized_exported_program.json" in archive.names():
-        found["model"] = archive.json("serialized_exported_program.json")
+            found[name.removeprefix("models/").removesuffix(".json")] = name
+    if not found and OLD in archive.names():
+        found["model"] = OLD
+    if "" in found:
+        raise InspectError("holds a program without a name")
     return found
 
 
@@ -144,7 +152,9 @@ def _size(size: dict[str, Any]) -> int | str:
 
 
 def _plain(expression: str) -> str:
-    """An expression without the classes of sympy's ``srepr``, as far as it is simple."""
+    """An expression without the classes of sympy's ``srepr``, as far as it is simple and short."""
+    if len(expression) > EXPRESSION:
+        return expression[:120]
     text = re.sub(r"Symbol\('(\w+)'(?:, \w+=\w+)*\)", r"\1", expression)
     text = re.sub(r"Integer\((-?\d+)\)", r"\1", text)
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import pickle
 import pickletools
@@ -220,21 +221,186 @@ def test_every_opcode_is_known():
     assert {opcode.name for opcode in pickletools.opcodes} == known
 
 
-def test_memory_stays_bounded(tmp_path):
-    path = archive(tmp_path / "laughs.pt", {"a/data.pkl": b"\x80\x02" + b"]" * 3_900_000 + b"."})
+PROGRAM = {"graph_module": {"graph": {"nodes": [], "tensor_values": {}}, "signature": {"input_specs": []}}}
+MANY = b"\x80\x02(" + b"]" * 3_900_000 + b"l."
+
+
+def zeros_in_all(path):
+    members = {f"a/data/sample_inputs/{n}.pt": pickle.dumps(bytes(60 << 20), 4) for n in range(8)}
+    return archive(path, {"a/models/model.json": json.dumps(PROGRAM), **members}, zipfile.ZIP_BZIP2)
+
+
+def values_in_all(path):
+    values = b'{"a":[' + b"[]," * 20_000_000 + b"[]]}"
+    return archive(path, {f"a/models/{name}.json": values for name in "ab"}, zipfile.ZIP_DEFLATED)
+
+
+def pickles_in_all(path):
+    members = {f"a/data/sample_inputs/{n}.pt": MANY for n in range(3)}
+    return archive(path, {"a/models/model.json": json.dumps(PROGRAM), **members}, zipfile.ZIP_DEFLATED)
+
+
+def one_pickle(path):
+    return archive(path, {"a/data.pkl": MANY}, zipfile.ZIP_DEFLATED)
+
+
+@pytest.mark.parametrize("make", [zeros_in_all, values_in_all, pickles_in_all, one_pickle])
+def test_memory_stays_bounded_over_all_members(tmp_path, make):
     code = (
         "import resource, sys; from exportlint.inspecting import inspect, InspectError\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (800 << 20, 800 << 20))\n"
         "try:\n    inspect(sys.argv[1])\nexcept InspectError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+    ran = [sys.executable, "-c", code, make(tmp_path / "bomb.pt2")]
+    done = subprocess.run(ran, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.startswith("what describes the model ")
 
 
-def test_streams_end_at_their_bound(monkeypatch):
+def opcodes(*parts: object) -> bytes:
+    """A pickle of a mapping, of opcodes as they are."""
+    return b"\x80\x02}(" + b"".join(part if isinstance(part, bytes) else text(str(part)) for part in parts) + b"u."
+
+
+def text(words: str) -> bytes:
+    return b"X" + struct.pack("<I", len(words)) + words.encode()
+
+
+def tensor(shape: bytes = b"(K\x02t", device: bytes | None = None) -> bytes:
+    device = text("cpu") if device is None else device
+    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + device + b"K\x02tQ"
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + shape + b"(K\x01t\x89c_\nd\n)RtR"
+
+
+def shared_tuples() -> bytes:
+    """Opcodes of a tuple whose text is 10 ** 12 characters long."""
+    levels = [b"0(h" + bytes([n]) + (b"h" + bytes([n])) * 9 + b"tq" + bytes([n + 1]) for n in range(12)]
+    return b"(K\x01tq\x00" + b"".join(levels)
+
+
+HUGE = b"\x8b" + struct.pack("<i", 3000) + b"\x01" * 3000  # an integer of 7224 digits
+
+
+def test_the_pickle_that_others_differ_from_is_a_state_dict(tmp_path):
+    found = inspect(archive(tmp_path / "plain.pt", {"a/data.pkl": opcodes("k", tensor())}))
+    assert [(t.name, t.shape, t.device) for t in found.tensors] == [("k", (2,), "cpu")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02" + shared_tuples() + b")R.",
+        b"\x80\x04" + shared_tuples() + text("a") + b"\x93.",
+        opcodes("k", tensor(device=shared_tuples())),
+        opcodes("k", tensor(device=HUGE)),
+        opcodes(HUGE, tensor()),
+    ],
+)
+def test_objects_whose_text_has_no_end_are_not_told_as_text(tmp_path, content):
+    found = inspect(archive(tmp_path / "laughs.pt", {"a/data.pkl": content}))
+    assert len(repr(found)) < 2000
+
+
+def test_sizes_that_no_tensor_has(tmp_path):
+    path = archive(tmp_path / "huge.pt", {"a/data.pkl": opcodes("k", tensor(shape=b"(" + HUGE + b"t"))})
+    with pytest.raises(InspectError, match="a size that no tensor can have"):
+        inspect(path)
+
+
+@pytest.mark.parametrize("function", ["Add", "Mul"])
+def test_expressions_without_end_are_not_resolved(tmp_path, function):
+    words = f"{function}(" * 100_000 + "1" + ")" * 100_000
+    values = {"w": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": words}}], "device": {"type": "cpu"}}}
+    content = program(WEIGHT, json.dumps(values).encode())
+    found = inspect(archive(tmp_path / "deep.pt2", {"a/models/model.json": content}))
+    assert len(found.tensors[0].shape[0]) < 200
+
+
+def test_a_long_comment_does_not_hide_how_many_members_there_are(tmp_path):
+    count = 400_000
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0)
+    members = b"".join(entry + b"%08d" % number for number in range(count))
+    head = b"PK\3\4" + bytes(26)
+    large = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(members), len(head))
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(head) + len(members), 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 46, 0, 65_535) + b"c" * 65_535
+    (tmp_path / "hidden.pt").write_bytes(head + members + large + locator + end)
+    with pytest.raises(InspectError, match="announces 400000 members"):
+        inspect(tmp_path / "hidden.pt")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damage_is_damage_however_a_member_is_compressed(tmp_path, compression):
+    path = archive(tmp_path / "odd.pt", {"a/data.pkl": pickle.dumps(list(range(300)))}, compression)
+    content = path.read_bytes()
+    begin = content.index(b"data.pkl") + 8
+    for place in range(begin, begin + 24):
+        path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+        with contextlib.suppress(InspectError):  # anything else fails
+            inspect(path)
+
+
+def test_what_no_reader_foresaw_is_malformed(tmp_path, monkeypatch):
     from exportlint import inspecting
 
-    monkeypatch.setattr(inspecting, "MEMBER", 100)
-    stream = inspecting._Bounded(io.BytesIO(pickle.dumps("x" * 1000)))
-    with pytest.raises(InspectError, match="longer than 100 bytes"):
-        pickles.read(stream)
+    def fail(*_):
+        raise ZeroDivisionError("nobody thought of that")
+
+    monkeypatch.setattr(inspecting.checkpoint, "kind_of", fail)
+    with pytest.raises(InspectError, match="ZeroDivisionError: nobody thought of that"):
+        inspect(archive(tmp_path / "odd.pt", {"a/data.pkl": pickle.dumps(1)}))
+
+
+def safetensors_file(path, header, room):
+    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + bytes(room))
+    return path
+
+
+def entry(shape, begin, end):
+    return {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize(
+    ("header", "room", "words"),
+    [
+        ({"w": entry([-1, -1], 0, 4)}, 4, "nothing usable"),
+        ({"w": entry(["1"], 0, 4)}, 4, "nothing usable"),
+        ({"w": entry([1], 0, 4.0)}, 4, "nothing usable"),
+        ({"w": entry([True], 0, 4)}, 4, "nothing usable"),
+        ({"w": entry([1 << 70, 0], 0, 0)}, 0, "nothing usable"),
+        ({"v": entry([1], 0, 4), "w": entry([1], 0, 4)}, 4, "lies over another"),
+        ({"v": entry([1], 0, 4), "w": entry([1], 8, 12)}, 12, "does not follow"),
+        ({"w": entry([1], 0, 4)}, 8, "belong to no tensor"),
+        ({"__metadata__": "x", "w": entry([1], 0, 4)}, 4, "__metadata__"),
+        ({"__metadata__": {"n": 3}, "w": entry([1], 0, 4)}, 4, "__metadata__"),
+    ],
+)
+def test_safetensors_that_their_own_reader_refuses(tmp_path, header, room, words):
+    safetensors = pytest.importorskip("safetensors")
+    path = safetensors_file(tmp_path / "odd.safetensors", header, room)
+    with pytest.raises(safetensors.SafetensorError):
+        safetensors.safe_open(path, "pt")
+    with pytest.raises(InspectError, match=words):
+        inspect(path)
+
+
+def test_safetensors_that_name_a_tensor_twice(tmp_path):
+    header = b'{"w": %b, "w": %b}' % ((json.dumps(entry([1], 0, 4)).encode(),) * 2)  # which the format forbids
+    with pytest.raises(InspectError, match="comes twice"):
+        inspect(safetensors_file(tmp_path / "twice.safetensors", header, 4))
+
+
+def test_a_program_without_a_name(tmp_path):
+    path = archive(tmp_path / "nameless.pt2", {"a/models/.json": json.dumps(PROGRAM), "a/archive_format": "pt2"})
+    with pytest.raises(InspectError, match="without a name"):
+        inspect(path)
+
+
+def test_streams_end_at_their_bound():
+    from exportlint.inspecting.budget import Budget, Stream
+
+    budget = Budget(bytes=100)
+    stream = Stream(io.BytesIO(pickle.dumps("x" * 1000)), budget)
+    with pytest.raises(InspectError, match="longer than"):
+        pickles.read(stream, "the pickle", budget)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import pickle
 import struct
 import subprocess
@@ -122,6 +125,123 @@ def test_what_weights_only_refuses_is_told_before_loading(saved):
     assert [f.rule for f in found.findings] == ["EXP701"]
     with pytest.raises(pickle.UnpicklingError):
         torch.load(saved / "module.pt", weights_only=True)
+
+
+class Touches:
+    def __reduce__(self):
+        return os.mkdir, ("touched",)
+
+
+def rewritten(old, new, change):
+    """A copy of an archive, in which ``change(name, content)`` gives each member's name and content."""
+    with zipfile.ZipFile(old) as source, zipfile.ZipFile(new, "w") as target:
+        for info in source.infolist():
+            target.writestr(*change(info.filename, source.read(info)))
+    return new
+
+
+def harmful(protocol=2, *, zipped=True):
+    import torch
+
+    buffer = io.BytesIO()
+    if zipped:
+        torch.save(Touches(), buffer, pickle_protocol=protocol)
+        return buffer.getvalue()
+    return pickle.dumps(Touches(), protocol)
+
+
+@pytest.mark.parametrize("content", [harmful(), harmful(0, zipped=False), harmful(4, zipped=False)])
+@pytest.mark.parametrize("name", ["weight_0", "WEIGHT_0"])
+def test_weights_that_a_program_has_pickled_are_named(saved, tmp_path, monkeypatch, content, name):
+    import torch
+
+    def change(member, found):
+        if member.endswith("weights_config.json"):
+            config = json.loads(found)
+            entry = next(e for e in config["config"].values() if e["path_name"] == "weight_0")
+            entry.update(use_pickle=True, path_name=name)
+            found = json.dumps(config)
+        return member, content if member.endswith("/weight_0") else found
+
+    path = rewritten(saved / "program.pt2", tmp_path / "hidden.pt2", change)
+    system = f"{os.mkdir.__module__}.mkdir"
+    found = inspect(path)
+    assert [p.imports for p in found.pickles if p.name == f"data/weights/{name}"] == [(system,)]
+    assert found.needs == (f"torch.export.load, which imports and calls {system}: only from who you trust",)
+    assert [(f.rule, f.evidence) for f in found.findings] == [("EXP701", system)]
+    monkeypatch.chdir(tmp_path)
+    with contextlib.suppress(Exception):  # what was made is no tensor
+        torch.export.load(path)
+    assert (tmp_path / "touched").is_dir()
+
+
+@pytest.mark.parametrize("name", ["tensor_7", "custom_obj_0", "opaque_obj_0"])
+def test_constants_that_a_program_has_pickled_are_named(saved, tmp_path, name):
+    def change(member, found):
+        if member.endswith("constants_config.json"):
+            entry = {"path_name": name, "use_pickle": name.startswith("tensor"), "is_param": False}
+            found = json.dumps({"config": {"k": entry}})
+        return member, found
+
+    path = rewritten(saved / "program.pt2", tmp_path / "hidden.pt2", change)
+    with pytest.raises(InspectError, match=f"data/constants/{name} is missing"):
+        inspect(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(f"program/data/constants/{name}", harmful())
+    assert [f.evidence for f in inspect(path).findings] == [f"{os.mkdir.__module__}.mkdir"]
+
+
+def test_weights_of_a_class_of_ones_own_are_found_whatever_their_size(tmp_path, monkeypatch):
+    import torch
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    from exportlint.inspecting import archive
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            plain = torch.ones(300, 300)
+            self.weight = torch.nn.Parameter(TwoTensor(plain, plain.clone()), requires_grad=False)
+
+        def forward(self, x):
+            return x @ self.weight
+
+    torch.export.save(torch.export.export(Model(), (torch.ones(2, 300),)), tmp_path / "own.pt2")
+    monkeypatch.setattr(archive, "MEMBER", 300_000)  # the weights are longer
+    found = inspect(tmp_path / "own.pt2")
+    name = "torch.testing._internal.two_tensor.TwoTensor"
+    assert any(name in pickle.imports for pickle in found.pickles)
+    assert any(name in finding.evidence for finding in found.findings)
+
+
+def test_classes_of_torchscript_in_a_program_need_who_registers_them(tmp_path):
+    content = pickle.dumps(1, 2)[:2] + b"c__torch__.torch.classes.lib\nStack\n)\x81."
+    program = {"graph_module": {"graph": {"nodes": [], "tensor_values": {}}, "signature": {"input_specs": []}}}
+    config = {"config": {"k": {"path_name": "custom_obj_0", "use_pickle": True}}}
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as file:
+        file.writestr("m/models/model.json", json.dumps(program))
+        file.writestr("m/data/constants/model_constants_config.json", json.dumps(config))
+        file.writestr("m/data/constants/custom_obj_0", content)
+    found = inspect(tmp_path / "m.pt2")
+    assert found.needs == ("whoever registers the classes lib.Stack with torch.classes",)
+    assert not found.findings
+
+
+def test_each_pickle_of_a_file_without_archive_is_looked_into(saved, tmp_path):
+    content = (saved / "legacy.pth").read_bytes()
+    first = len(pickle.dumps(0x1950A86A20F9469CFC6C, 2)) + len(pickle.dumps(1001, 2))
+    end = content.index(b".", first + 2) + 1  # about the machine
+    path = tmp_path / "odd.pth"
+    path.write_bytes(content[:first] + harmful(2, zipped=False) + content[end:])
+    assert f"{os.mkdir.__module__}.mkdir" in inspect(path).pickles[0].refused
+
+
+def test_text_beside_a_program_is_no_pickle(saved, tmp_path):
+    path = tmp_path / "extra.pt2"
+    path.write_bytes((saved / "program.pt2").read_bytes())
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("program/extra/notes.pt", "words")
+    assert not inspect(path).findings
 
 
 def test_tensors_of_an_accelerator_need_map_location(tmp_path):
