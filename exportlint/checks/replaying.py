@@ -15,15 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
 from torch.utils import _pytree as pytree
 
 from exportlint import blame, places
 from exportlint.checks.case import as_inputs
 from exportlint.checks.context import seed_everything
 from exportlint.parity.parting import FRAME
+from exportlint.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch.export import ExportedProgram
 
@@ -32,13 +40,22 @@ if TYPE_CHECKING:
 
 CODE = re.compile(r'File "([^"]+)", line (\d+)[^\n]*\n +([^\n]+)')
 MOST_SHOWN = 8  # values of one list
+KINDS: dict[type, type] = {TensorArgument: torch.Tensor, SymIntArgument: int, SymFloatArgument: float}
 
 
 class RefusedError(Exception):
     """The program cannot be replayed; the message is one line, fit for a user."""
 
 
-def job(emit: Emit, file: str, inputs: str, imports: Sequence[str], *, guards: bool) -> None:
+def job(
+    emit: Emit,
+    file: str,
+    inputs: str,
+    imports: Sequence[str],
+    *,
+    guards: bool,
+    needs: Mapping[str, Sequence[str]] | None = None,
+) -> None:
     """Load a program and replay it; what cannot be done is a message of one line.
 
     Args:
@@ -47,12 +64,13 @@ def job(emit: Emit, file: str, inputs: str, imports: Sequence[str], *, guards: b
         inputs: The file with its arguments; those that it was captured with where empty.
         imports: Modules to import first, such as those that register operators.
         guards: Whether the program looks at its arguments first.
+        needs: Names of the ``operators`` and ``classes`` in the program, to tell which are missing.
     """
     emit({"stage": "loading"})
     try:
         for name in imports:
             _import(name)
-        program = _program(file)
+        program = _program(file, needs or {})
         given = _inputs(inputs) if inputs else _captured_with(program)
         flat = _flat(program, given)
         module = program.module(check_guards=guards)
@@ -143,9 +161,13 @@ def has_nan(value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """Dtype and shape of a tensor, such as ``float32[2, 4]``; the same of those in lists; the value of others."""
+    """Dtype and shape of a tensor, such as ``float32[2, 4]``, and its device where that is another than the CPU.
+
+    The same of tensors in lists; the value of others.
+    """
     if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        where = f" on {value.device}" if value.device.type != "cpu" else ""
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{where}"
     if isinstance(value, (list, tuple)):
         shown = [described(item) for item in value[:MOST_SHOWN]] + ["..."] * (len(value) > MOST_SHOWN)
         return f"({', '.join(shown)})" if isinstance(value, tuple) else f"[{', '.join(shown)}]"
@@ -169,22 +191,51 @@ def _import(name: str) -> None:
         raise RefusedError(f"{name} cannot be imported: {blame.words(error)}") from error
 
 
-def _program(file: str) -> ExportedProgram:
+def _program(file: str, needs: Mapping[str, Sequence[str]]) -> ExportedProgram:
     try:
         return torch.export.load(file)
     except Exception as error:
         traceback.print_exception(error)
-        raise RefusedError(f"{file} cannot be loaded as a program: {blame.words(error)}") from error
+        why = "; ".join(_missing(needs)) or blame.words(error)
+        raise RefusedError(f"{file} cannot be loaded as a program: {why}") from error
+
+
+def _missing(needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What the program needs and nobody has registered: of that, torch's own error says nothing."""
+    operators = [name for name in needs.get("operators", ()) if not _is_registered(name)]
+    if operators:
+        yield f"nobody has registered {listed(operators, MOST_SHOWN)}: give --import MODULE, which registers operators"
+    known = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE
+    classes = [name for name in needs.get("classes", ()) if name not in known]
+    if classes:
+        yield f"nobody has registered the classes {listed(classes, MOST_SHOWN)}: give --import MODULE, which does"
+
+
+def _is_registered(operator: str) -> bool:
+    """Whether there is an operator such as ``aten::add.Tensor``."""
+    namespace, _, name = operator.partition("::")
+    name, _, overload = name.partition(".")
+    if namespace == "higher_order":  # which are no operators of a namespace of their own
+        return True
+    try:
+        return hasattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    except (AttributeError, RuntimeError):
+        return False
 
 
 def _inputs(file: str) -> Inputs:
     """The arguments that a file of ``torch.save`` holds, without running what it pickles."""
     try:
         made = torch.load(file, weights_only=True, map_location="cpu")
-        return as_inputs(made, f"{file}: the inputs")
     except pickle.UnpicklingError as error:  # whose words advise to run what is pickled
         raise RefusedError(f"{file} holds no inputs: tensors, numbers and plain containers, by torch.save") from error
-    except Exception as error:
+    except Exception as error:  # of what is no pickle, the words are those of a parser
+        traceback.print_exception(error)
+        why = "it is empty" if not Path(file).stat().st_size else "torch.save did not write it, or it is damaged"
+        raise RefusedError(f"{file} holds no inputs: {why}") from error
+    try:
+        return as_inputs(made, f"{file}: the inputs")
+    except TypeError as error:
         raise RefusedError(f"{file} holds no inputs: {blame.words(error)}") from error
 
 
@@ -207,7 +258,28 @@ def _flat(program: ExportedProgram, inputs: Inputs) -> list[Any]:
     flat, found = pytree.tree_flatten((args, kwargs))
     if found != wanted:
         raise RefusedError(f"the program takes {_words(wanted)}, and the inputs are {_words(found)}")
+    _check_kinds(program, flat)
     return list(flat)
+
+
+def _check_kinds(program: ExportedProgram, flat: Sequence[Any]) -> None:
+    """Refuse what is no value of the kind that the program has: its guards and nodes fail on it in any way."""
+    arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    if len(arguments) != len(flat):
+        return
+    for argument, value in zip(arguments, flat, strict=True):
+        kind = KINDS.get(type(argument))
+        if isinstance(argument, ConstantArgument):
+            kind = type(argument.value)
+        if kind is not None and not isinstance(value, kind):
+            wanted = "None" if kind is type(None) else _kind_words(kind)
+            raise RefusedError(f"the program takes {wanted} for {argument.name}, and not {described(value)}")
+
+
+def _kind_words(kind: type) -> str:
+    """``a tensor``, ``an int``."""
+    name = "tensor" if kind is torch.Tensor else kind.__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _words(spec: Any) -> str:

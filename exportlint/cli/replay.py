@@ -46,7 +46,7 @@ def replay(
     """
     for path in (file, *([inputs] if inputs is not None else [])):
         if not path.is_file():
-            raise Refused(f"{visible(str(path))}: {'is a folder' if path.is_dir() else 'no such file'}")
+            raise Refused(f"{visible(str(path))}: {_why_no_file(path)}")
     if not zipfile.is_zipfile(file):  # seen before torch is loaded
         raise Refused(f"{visible(str(file))} is no saved program; torch.export.save writes one")
     told = Told(str(file), verbose)
@@ -55,11 +55,32 @@ def replay(
         "inputs": "" if inputs is None else str(inputs.resolve()),
         "imports": list(imports),
         "guards": not no_guards,
+        "needs": _needs(file),
     }
     ending = _run(arguments, timeout, told)
     if told.refused is not None:
         raise Refused(one_line(visible(told.refused), 500))
     sys.exit(told.end(ending))
+
+
+def _why_no_file(path: Path) -> str:
+    if path.is_dir():
+        return "is a folder"
+    return "is no plain file, such as one of torch.save" if path.exists() else "no such file"
+
+
+def _needs(file: Path) -> dict[str, list[str]]:
+    """Operators that the program calls and classes that it takes or returns: what may be missing to load it."""
+    from exportlint.inspecting import InspectError, inspect
+
+    try:
+        methods = inspect(file).methods
+    except InspectError:  # loading tells more
+        return {}
+    return {
+        "operators": sorted({name for method in methods for name, _ in method.operators if "::" in name}),
+        "classes": sorted({name for method in methods for name in method.containers}),
+    }
 
 
 def _run(arguments: dict[str, Any], timeout: float, told: Told) -> Ending:

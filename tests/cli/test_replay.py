@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -43,12 +46,18 @@ def folder(tmp_path_factory):
         "names": {"x": torch.ones(2, 4), "other": mask},
         "undefined": ((torch.full((2, 4), -1e4),), {"mask": mask}),
         "text": "no inputs",
+        "word": (("x",), {"mask": mask}),
+        "nones": ((None,), {"mask": None}),
+        "meta": ((torch.ones(2, 4, device="meta"),), {"mask": mask}),
     }
     for name, value in inputs.items():
         torch.save(value, made / f"{name}.pt")
     with zipfile.ZipFile(made / "other.pt2", "w") as archive:
         archive.writestr("words.txt", "no program")
     (made / "broken.pt2").write_bytes(b"PK\x03\x04 not a program")
+    (made / "words.pt").write_text("hello")
+    (made / "empty.pt").write_bytes(b"")
+    os.mkfifo(made / "pipe.pt")
     (made / "pickled.pt").write_bytes(b"cposix\nsystem\n(S'touch harmed'\ntR.")
     (made / "operators.py").write_text("raise RuntimeError('cannot be had')\n")
     return made
@@ -111,6 +120,11 @@ def test_the_first_nan_is_named(told):
         ("other.pt2", "", (), "other.pt2 cannot be loaded as a program: "),
         ("net.pt2", "names.pt", (), "the program takes 1 positional argument and mask by name"),
         ("net.pt2", "text.pt", (), "text.pt holds no inputs: TypeError: "),
+        ("net.pt2", "words.pt", (), "words.pt holds no inputs: torch.save did not write it, or it is damaged"),
+        ("net.pt2", "net.pt2", (), "net.pt2 holds no inputs: torch.save did not write it, or it is damaged"),
+        ("net.pt2", "empty.pt", (), "empty.pt holds no inputs: it is empty"),
+        ("net.pt2", "word.pt", (), "the program takes a tensor for x, and not 'x'"),
+        ("net.pt2", "nones.pt", (), "the program takes a tensor for x, and not None"),
         ("net.pt2", "pickled.pt", (), "pickled.pt holds no inputs: tensors, numbers and plain containers"),
         ("net.pt2", "", ("operators",), "operators cannot be imported: RuntimeError: cannot be had"),
     ],
@@ -127,6 +141,7 @@ def test_bad_input_is_refused_in_a_line(told, folder, file, inputs, imports, wor
     [
         (("missing.pt2",), "missing.pt2: no such file"),
         (("net.pt2", "--inputs", "missing.pt"), "missing.pt: no such file"),
+        (("net.pt2", "--inputs", "pipe.pt"), "pipe.pt: is no plain file"),
         ((".",), ".: is a folder"),
         (("other.pt2",), "other.pt2 cannot be loaded as a program: "),
         (("broken.pt2",), "broken.pt2 is no saved program; torch.export.save writes one"),
@@ -137,6 +152,64 @@ def test_what_is_refused_ends_with_status_2(folder, arguments, words):
     assert (ran.status, ran.out) == (2, "")
     (line,) = ran.err.splitlines()
     assert words in line
+
+
+def test_where_inputs_are_is_told_where_that_is_not_the_cpu(told):
+    status, out = told("net.pt2", "meta.pt", guards=False)
+    assert status == 1
+    assert "  given x float32[2, 4] on meta, fc_weight float32[3, 4], fc_bias float32[3]\n" in out
+
+
+def test_numbers_and_words_of_another_kind_are_refused(told, folder):
+    class Number(nn.Module):
+        def forward(self, x, k, word):
+            return x * k if word == "a" else x
+
+    shapes = {"x": None, "k": Dim.DYNAMIC, "word": None}
+    program = torch.export.export(Number(), (torch.ones(2), 3, "a"), dynamic_shapes=shapes)
+    torch.export.save(program, folder / "number.pt2")
+    for name, given in (("k", (torch.ones(2), "3", "a")), ("word", (torch.ones(2), 3, None))):
+        torch.save(given, folder / "other.pt")
+        refused, _ = told("number.pt2", "other.pt")
+        assert f" for {name}, and not {given[1 if name == 'k' else 2]!r}" in refused
+    torch.save((torch.ones(2), 5, "a"), folder / "other.pt")
+    assert told("number.pt2", "other.pt")[0] == 0
+
+
+LIBRARY = """
+import dataclasses, torch
+
+@dataclasses.dataclass
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+
+torch.export.register_dataclass(Pair, serialized_type_name="replayed.Pair")
+
+@torch.library.custom_op("exportlint_replay::scale", mutates_args=())
+def scale(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+scale.register_fake(torch.empty_like)
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return Pair(scale(x) if USES else x + 1, x)
+
+torch.export.save(torch.export.export(Model(), (torch.ones(2),)), NAME)
+"""
+
+
+@pytest.mark.parametrize(("uses", "name"), [(True, "exportlint_replay::scale"), (False, "replayed.Pair")])
+def test_what_nobody_registered_is_named(tmp_path, uses, name):
+    library = LIBRARY.replace("USES", str(uses)).replace("NAME", "'uses.pt2'")
+    subprocess.run([sys.executable, "-c", library], check=True, cwd=tmp_path)
+    ran = exportlint("replay", "uses.pt2", cwd=tmp_path)
+    assert (ran.status, ran.out) == (2, "")
+    assert name in ran.err
+    assert "--import MODULE" in ran.err
+    (tmp_path / "library.py").write_text(library.rpartition("\n\n")[0])
+    assert exportlint("replay", "uses.pt2", "--import", "library", cwd=tmp_path).status == 0
 
 
 class Dies(nn.Module):
