@@ -3,7 +3,8 @@
 TorchScript is no way to go for a new model. The check tells those who still deploy by it which of its two ways holds.
 
 1. A trace records one call. It is given tensors alone and returns tensors alone; what else the call has is constant.
-   What Python decided in the example is frozen, so a second call of the case must give what eager gives.
+   What Python decided in the example is frozen, so a second call of the case must give what eager gives, and so must
+   the example when it is called again.
 2. A script is compiled from the source of the model, with all that this calls.
 
 One of the two is enough: what only the other refuses is advice.
@@ -23,6 +24,7 @@ from torch.utils import _pytree as pytree
 from exportlint import blame, places
 from exportlint.checks import divergence, uncaptured
 from exportlint.checks.context import call, fresh
+from exportlint.checks.state import remembered
 from exportlint.findings import CheckResult
 from exportlint.parity.compare import compare
 from exportlint.text import said
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 NAME = "torchscript"
 REFUSED, WRONG = "EXP902", "EXP903"
+NUMBER = "result {} is a number in eager, and a tensor in the trace"
 HERE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -57,13 +60,16 @@ class Flat(nn.Module):
         self.model, self.training = model, model.training
         leaves, self._structure = pytree.tree_flatten(inputs)
         self._constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        self.returned: tuple[int, ...] = ()  # places of the tensors among the leaves of the last result
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The tensors among what the model returns."""
         given = iter(tensors)
         leaves = [next(given) if constant is None else constant[0] for constant in self._constants]
         args, kwargs = pytree.tree_unflatten(leaves, self._structure)
-        return tuple(tensors_of(self.model(*args, **kwargs)))
+        found = pytree.tree_leaves(self.model(*args, **kwargs))
+        self.returned = tuple(i for i, leaf in enumerate(found) if isinstance(leaf, torch.Tensor))
+        return tuple(found[i] for i in self.returned)
 
     def tensors(self, inputs: Inputs) -> tuple[torch.Tensor, ...]:
         """The tensors of a call.
@@ -85,20 +91,32 @@ class Captured:
     Attributes:
         run: Calls it; returns the tensors among its results.
         decided: Lines of which the trace says that they may freeze something.
+        returned: Places of what it returns among the leaves of the eager result; of all tensors there where ``None``.
     """
 
     run: Callable[[Inputs], list[torch.Tensor]]
     decided: tuple[Place, ...] = ()
+    returned: tuple[int, ...] | None = None
+
+    def of_eager(self, result: Any) -> list[torch.Tensor]:
+        """What it should return for what eager does. A size is a number there, and a tensor in a trace."""
+        leaves = pytree.tree_leaves(result)
+        if self.returned is None or any(i >= len(leaves) for i in self.returned):
+            return tensors_of(result)
+        tensors = (i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
+        found = [leaves[i] for i in sorted({*self.returned, *tensors})]
+        return [torch.tensor(leaf) if isinstance(leaf, (bool, int, float)) else leaf for leaf in found]
+
+    def numbers(self, result: Any) -> list[int]:
+        """Places of numbers of the eager result that it returns as tensors."""
+        leaves = pytree.tree_leaves(result)
+        places = (i for i in self.returned or () if i < len(leaves))
+        return [i for i in places if isinstance(leaves[i], (bool, int, float))]
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
     """The tensors among nested results."""
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-
-
-def with_tensors_alone(model: Any, _: int = 0) -> Callable[..., list[torch.Tensor]]:
-    """The model as a function that returns the tensors among its results."""
-    return lambda *args, **kwargs: tensors_of(model(*args, **kwargs))
 
 
 def traced(model: nn.Module, inputs: Inputs) -> Captured:
@@ -114,7 +132,7 @@ def traced(model: nn.Module, inputs: Inputs) -> Captured:
     kind: type[Warning] = torch.jit.TracerWarning  # type: ignore[attr-defined]
     lines = (places.of_frames([(w.filename, w.lineno)]) for w in told if issubclass(w.category, kind))
     decided = tuple(dict.fromkeys(line for line in lines if line is not None))
-    return Captured(lambda given: tensors_of(call(made, (flat.tensors(given), {}))), decided)
+    return Captured(lambda given: tensors_of(call(made, (flat.tensors(given), {}))), decided, flat.returned)
 
 
 def scripted(model: nn.Module, _: Inputs) -> Captured:
@@ -145,12 +163,12 @@ class Route:
 def run(ctx: Context) -> CheckResult:
     """Run the check."""
     try:
-        expected, second = tensors_of(ctx.expected()), ctx.second_example()
+        expected, second = ctx.expected(), ctx.second_example()
         if second is not None:
             ctx.call_second(second)
     except Exception as error:
         return uncaptured.result(NAME, error)
-    if not expected:
+    if not tensors_of(expected):
         return CheckResult(name=NAME, outcome="not_checked", reason="the model returns no tensor, as TorchScript must")
     routes = [_route(ctx, name, expected, second) for name in ROUTES]
     right = [route.name for route in routes if route.finding is None]
@@ -171,7 +189,7 @@ def _advice(found: Finding) -> Finding:
     return replace(found, severity="info", outcomes={})
 
 
-def _route(ctx: Context, name: str, expected: list[torch.Tensor], second: Inputs | None) -> Route:
+def _route(ctx: Context, name: str, expected: Any, second: Inputs | None) -> Route:
     ctx.stage(f"torch.jit.{name}")
     try:
         captured = ROUTES[name](ctx.build(), ctx.example())
@@ -179,18 +197,36 @@ def _route(ctx: Context, name: str, expected: list[torch.Tensor], second: Inputs
         blame.pass_on_memory_error(error)
         return Route(name, _refusal(ctx, name, error))
     ctx.stage(f"call of torch.jit.{name}")
-    found = _differs(ctx, captured, ctx.example(), expected)
+    found = _differs(ctx, captured, [ctx.example()], expected)
     if found is not None:
         message = f"torch.jit.{name} computes something else than the eager model for the example"
         return Route(name, _wrong(ctx, message, found, captured.decided[:1]), wrong=True)
-    return Route(name) if second is None else _second(ctx, name, captured, second)
+    route = _again(ctx, name, captured) or (Route(name) if second is None else _second(ctx, name, captured, second))
+    return replace(route, notes=(*(f"{name}: {NUMBER.format(i)}" for i in captured.numbers(expected)), *route.notes))
+
+
+def _again(ctx: Context, name: str, captured: Captured) -> Route | None:
+    """The example once more, for which a model may return something else; ``None`` where it is right."""
+    model = ctx.build()
+    try:
+        for _ in range(2):
+            expected = call(model, ctx.example())
+    except Exception as error:  # the model may be called once
+        blame.pass_on_memory_error(error)
+        return None
+    found = _differs(ctx, captured, [ctx.example(), ctx.example()], expected)
+    if found is None:
+        return None
+    message = f"torch.jit.{name} is wrong for the same call again, since it keeps what the model remembered here"
+    place = remembered.line(ctx)
+    return Route(name, _wrong(ctx, message, found, () if place is None else (place,)), wrong=True)
 
 
 def _second(ctx: Context, name: str, captured: Captured, second: Inputs) -> Route:
     """The second call, of which eager is known to take it."""
-    expected = tensors_of(call(ctx.build(), fresh(second)))
+    expected = call(ctx.build(), fresh(second))
     try:
-        found = _differs(ctx, captured, second, expected)
+        found = _differs(ctx, ROUTES[name](ctx.build(), ctx.example()), [second], expected)
     except OtherCallError:
         return Route(name, notes=(f"{name}: the second call differs in more than its tensors, which a trace holds",))
     if found is None:
@@ -200,21 +236,21 @@ def _second(ctx: Context, name: str, captured: Captured, second: Inputs) -> Rout
     return Route(name, _wrong(ctx, message, found, _frozen(ctx, captured, second)), wrong=True)
 
 
-def _differs(ctx: Context, captured: Captured, inputs: Inputs, expected: list[torch.Tensor]) -> str | None:
-    """How a call differs from the eager model's, in words.
+def _differs(ctx: Context, captured: Captured, calls: list[Inputs], expected: Any) -> str | None:
+    """How the last of these calls, of which the others were made, differs from the eager model's, in words.
 
     Raises:
         OtherCallError: When it cannot be made.
     """
     try:
-        actual = captured.run(fresh(inputs))
+        actual = captured.run(fresh(calls[-1]))
     except OtherCallError:
         raise
     except Exception as error:
         blame.pass_on_memory_error(error)
         return f"it raises {_last_line(error)}"
-    reference = ctx.reference(inputs, call_of=with_tensors_alone)
-    found = compare(expected, actual, reference=reference, **ctx.tolerance)
+    reference = ctx.reference(*calls, call_of=lambda model, _: lambda *a, **k: captured.of_eager(model(*a, **k)))
+    found = compare(captured.of_eager(expected), actual, reference=reference, **ctx.tolerance)
     if found is None:
         ctx.judge(reference)
         return None

@@ -124,6 +124,74 @@ def test_the_first_call_alone_shows_no_frozen_branch():
     assert (result.outcome, result.findings) == ("passed", ())
 
 
+class Remembers(Plain):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1  # remembers
+        return self.fc(x) * self.calls
+
+
+class Notes(Remembers):
+    def forward(self, x):
+        self.calls += 1  # nothing reads it
+        return self.fc(x)
+
+
+class Buffer(Plain):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        y = self.fc(x)
+        self.total = self.total * 0 + y.mean(0)
+        return y - y.mean(0)
+
+
+class Once(Remembers):
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 2:
+            raise ValueError("spent")
+        return self.fc(x)
+
+
+def test_a_trace_that_froze_what_the_model_remembers():
+    result = check(Remembers)
+    (wrong,) = [found for found in result.findings if found.rule == "EXP903"]
+    assert (result.outcome, wrong.line) == ("failed", line_of(Remembers, "# remembers"))
+    assert wrong.message == (
+        "torch.jit.trace is wrong for the same call again, since it keeps what the model remembered here"
+    )
+    assert "6 of 6 values differ" in wrong.evidence
+
+
+@pytest.mark.parametrize("model", [Notes, Buffer, Once])
+def test_what_is_remembered_and_changes_no_result_is_fine(model):
+    assert not [found for found in check(model).findings if found.rule == "EXP903"]
+
+
+class Size(Plain):
+    def forward(self, x):
+        return self.fc(x), {"rows": x.shape[0]}, 3, 0.5
+
+
+class WrongSize(Plain):
+    def forward(self, x):
+        return self.fc(x), torch.tensor(len(x.tolist()))  # frozen
+
+
+def test_a_number_that_is_a_tensor_in_a_trace_is_the_same_number():
+    for result in (check(Size), check(Size, inputs2=(LONGER,))):
+        assert (result.outcome, [f for f in result.findings if f.rule == "EXP903"]) == ("passed", [])
+        assert "trace: result 1 is a number in eager, and a tensor in the trace" in result.notes
+    wrong = [found for found in check(WrongSize, inputs2=(LONGER,)).findings if found.rule == "EXP903"]
+    assert "5 in eager, 2" in wrong[0].evidence
+
+
 def test_a_size_that_a_trace_follows_is_not_frozen():
     assert check(Sizes, inputs2=(LONGER,)).findings == ()
 
