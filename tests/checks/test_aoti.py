@@ -9,7 +9,7 @@ from torch.export import Dim
 
 from exportlint.checks import aoti
 from exportlint.checks.case import ModelCase
-from exportlint.checks.context import Context, Settings
+from exportlint.checks.context import Context, Settings, unchanged
 
 X, LONGER = torch.linspace(-1, 1, 8).view(2, 4), torch.linspace(-1, 1, 20).view(5, 4)
 
@@ -95,6 +95,49 @@ def test_what_inductor_refuses_is_a_finding(tmp_path, monkeypatch):
     result = aoti.run(context(tmp_path, Net))
     assert (result.outcome, result.findings[0].rule) == ("failed", "EXP003")
     assert "no lowering for this" in result.findings[0].evidence
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.calls = nn.Linear(4, 4), 0
+
+    def forward(self, x):
+        self.calls += 1  # counts
+        return self.fc(x) * self.calls
+
+
+def packaged(program, monkeypatch, frozen):
+    """Stand for a package which returns what the program does, or the first result for ever."""
+
+    def run(ctx):
+        with unchanged(program):
+            module, results = program.module(), []
+            for args, kwargs in torch.load(ctx.path(aoti.CALLS)):
+                leaves = torch.utils._pytree.tree_leaves(module(*args, **kwargs))
+                results.append([leaf.detach().clone() for leaf in leaves])
+        torch.save([results[0]] * len(results) if frozen else results, ctx.path(aoti.RESULTS))
+        return {"error": None, "seconds": 0.0}
+
+    monkeypatch.setattr(aoti, "package", lambda _, path: path.write_bytes(b""))
+    monkeypatch.setattr(aoti, "_loaded", run)
+
+
+def test_state_that_the_program_already_lacks_is_told_at_its_line(tmp_path, monkeypatch):
+    ctx = context(tmp_path, Counts)
+    packaged(ctx.program(), monkeypatch, frozen=False)
+    (found,) = aoti.run(ctx).findings
+    with open(__file__, encoding="utf-8") as file:  # noqa: PTH123
+        line = next(number for number, text in enumerate(file, 1) if "# counts" in text)
+    assert (found.rule, found.message, found.line) == ("EXP501", aoti.BAKED, line)
+    assert found.evidence.startswith("call 2: output[0]: 8 of 8 values differ")
+
+
+def test_state_that_the_package_alone_forgets_is_a_wrong_result(tmp_path, monkeypatch):
+    ctx = context(tmp_path, Small)
+    packaged(ctx.program(), monkeypatch, frozen=True)
+    (found,) = aoti.run(ctx).findings
+    assert (found.rule, found.message) == ("EXP004", "the package computes something else than the eager model")
 
 
 @pytest.mark.slow
