@@ -251,7 +251,11 @@ def test_the_runtime_itself_decides(name):
     assert (result.outcome, result.findings) == ("passed", ())
     assert any(note.startswith(f"lowered for {name} and run, with ") for note in result.notes)
     result = result_of(net(lambda s, x: twice(x)), name)
-    assert result.findings[0].message == f"the program cannot be converted for {name}"
+    counting = [f for f in result.findings if f.counts]
+    assert counting[0].message.startswith(("`test_opset.twice.default` is an operator of no", "the program cannot be"))
+    if name == "onnx":  # whose error names the operator
+        assert len(counting) == 1
+        assert "onnx refuses it: DispatchError: " in counting[0].evidence
     result = result_of(Counts, name)
     assert result.outcome == ("failed" if name == "onnx" else "passed"), result
     if name == "onnx":  # which says nothing, so that only the table knows
@@ -293,3 +297,44 @@ def test_what_a_runtime_returns_is_compared(monkeypatch, results, evidence):
     )
     assert all(evidence in f.evidence for f in result.findings)
     assert result.notes[-1].endswith(f"with torch {metadata.version('torch')}")
+
+
+def refusing(words):
+    def make(program):
+        raise RuntimeError(words)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "explained"),
+    [
+        (net(lambda s, x: twice(x)), "no function for <OpOverload(op='test_opset.twice', overload='default')>", True),
+        (net(lambda s, x: twice(x)), "no function for <OpOverload(op='aten.other', overload='default')>", False),
+        (net(lambda s, x: (x, 3)), "'int' object has no attribute 'name'", True),
+        (net(lambda s, x: x * 2), "'int' object has no attribute 'name'", False),
+    ],
+)
+def test_what_a_fact_explains_is_told_once(monkeypatch, model, words, explained):
+    monkeypatch.setattr(lowering, "NEEDED", {"onnx": ("torch",)})
+    monkeypatch.setattr(lowering, "_MAKERS", {"onnx": refusing(words)})
+    counting = [f for f in result_of(model, "onnx").findings if f.counts]
+    refused = [f for f in counting if f.message == "the program cannot be converted for onnx"]
+    assert len(refused) == (not explained)
+    assert any(words in f.evidence for f in counting)
+    assert not explained or len(counting) == 1
+
+
+class Draws(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5, training=True)
+
+
+def test_random_numbers_of_a_runtime_are_not_compared(monkeypatch):
+    monkeypatch.setattr(lowering, "NEEDED", {"onnx": ("torch",)})
+    monkeypatch.setattr(lowering, "_MAKERS", {"onnx": Returns(X * 3)})
+    result = result_of(Draws, "onnx")
+    assert not [f for f in result.findings if f.counts]
+    assert "not checked: the values that onnx returns, since the model draws random numbers" in result.notes
+    monkeypatch.setattr(lowering, "_MAKERS", {"onnx": Returns()})
+    assert [f.rule for f in result_of(Draws, "onnx").findings if f.counts] == ["EXP004"]
