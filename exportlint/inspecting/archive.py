@@ -14,6 +14,7 @@ from exportlint.inspecting.description import InspectError
 MEMBERS = 65_536  # a model of that many tensors would be the largest by far
 DIRECTORY = 16 << 20  # bytes of the list of members: `zipfile` reads it whole
 MEMBER = 64 << 20  # bytes of a member that is read; tensors are never read
+COMPRESSED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, `zipfile` makes gigabytes of a few bytes at once
 END, END_LENGTH = b"PK\x05\x06", 22
 END64, END64_LENGTH = b"PK\x06\x06", 56
 LOCATOR, LOCATOR_LENGTH = b"PK\x06\x07", 20
@@ -68,7 +69,7 @@ class Archive:
         try:
             with self._zip.open(info) as member:
                 content = member.read(min(MEMBER, self.budget.bytes) + 1)
-        except Exception as error:  # each way to compress has errors of its own
+        except Exception as error:  # whatever a member makes `zipfile` raise
             raise InspectError(f"{name} cannot be read ({error or type(error).__name__})") from error
         self.budget.take_bytes(len(content))
         if len(content) > MEMBER:
@@ -131,6 +132,8 @@ class Archive:
         info = self._infos.get(name) or self._folded().get(name.casefold())
         if info is None:
             raise InspectError(f"{name} is missing in the archive")
+        if info.compress_type not in COMPRESSED:
+            raise InspectError(f"{name} is compressed in a way that torch neither writes nor reads")
         return info
 
     def _folded(self) -> dict[str, zipfile.ZipInfo]:

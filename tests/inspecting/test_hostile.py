@@ -227,7 +227,7 @@ MANY = b"\x80\x02(" + b"]" * 3_900_000 + b"l."
 
 def zeros_in_all(path):
     members = {f"a/data/sample_inputs/{n}.pt": pickle.dumps(bytes(60 << 20), 4) for n in range(8)}
-    return archive(path, {"a/models/model.json": json.dumps(PROGRAM), **members}, zipfile.ZIP_BZIP2)
+    return archive(path, {"a/models/model.json": json.dumps(PROGRAM), **members}, zipfile.ZIP_DEFLATED)
 
 
 def values_in_all(path):
@@ -338,6 +338,14 @@ def test_damage_is_damage_however_a_member_is_compressed(tmp_path, compression):
         path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
         with contextlib.suppress(InspectError):  # anything else fails
             inspect(path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_torch_does_not_compress_so_is_not_decompressed(tmp_path, compression, monkeypatch):
+    path = archive(tmp_path / "other.pt", {"a/data.pkl": pickle.dumps({"k": 1})}, compression)
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(InspectError, match="neither writes nor reads"):
+        inspect(path)
 
 
 def test_what_no_reader_foresaw_is_malformed(tmp_path, monkeypatch):
