@@ -52,6 +52,9 @@ class Archive:
         alone = all("/" in info.filename for info in infos)
         self.root = f"{roots.pop()}/" if alone and len(roots) == 1 else ""
         self._infos = {info.filename.removeprefix(self.root): info for info in infos}
+        self._folded: dict[str, list[zipfile.ZipInfo]] = {}  # by names without case, as torch finds members
+        for info in infos:
+            self._folded.setdefault(info.filename.removeprefix(self.root).lower(), []).append(info)
 
     def names(self) -> list[str]:
         """Names of all members."""
@@ -129,16 +132,15 @@ class Archive:
         return as_object(self.read(name), name, self.budget)
 
     def _info(self, name: str) -> zipfile.ZipInfo:
-        info = self._infos.get(name) or self._folded().get(name.casefold())
-        if info is None:
+        found = self._folded.get(name.lower(), [])
+        if not found:
             raise InspectError(f"{name} is missing in the archive")
+        if len(found) > 1:
+            raise InspectError(f"{name} is there {len(found)} times, and torch may read any of them")
+        (info,) = found
         if info.compress_type not in COMPRESSED:
             raise InspectError(f"{name} is compressed in a way that torch neither writes nor reads")
         return info
-
-    def _folded(self) -> dict[str, zipfile.ZipInfo]:
-        """Members by names without case, as torch finds them where there is none of the very name."""
-        return {name.casefold(): info for name, info in self._infos.items()}
 
 
 def as_object(content: bytes, name: str, budget: Budget, *, unique: bool = False) -> dict[str, Any]:

@@ -348,6 +348,16 @@ def test_what_torch_does_not_compress_so_is_not_decompressed(tmp_path, compressi
         inspect(path)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["a/data.pkl", "a/DATA.pkl"])
+def test_of_members_of_one_name_none_is_taken(tmp_path, name):
+    path = archive(tmp_path / "twice.pt", {"a/data.pkl": pickle.dumps({"k": 1})})
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, pickle.dumps(Bomb()))
+    with pytest.raises(InspectError, match="is there 2 times"):
+        inspect(path)
+
+
 def test_what_no_reader_foresaw_is_malformed(tmp_path, monkeypatch):
     from exportlint import inspecting
 
