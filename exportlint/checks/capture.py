@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
@@ -89,7 +90,8 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
         rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
     place, words = blame.place_of(cause), blame.words(cause)
     if place is None and error.stage == "eager call":  # it is forward that does not take the call
-        place = ctx.head()
+        with contextlib.suppress(ModelError):  # a second build may fail
+            place = ctx.head()
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), runs=False)
 
