@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from exportlint.source.values import Size, Tensor, options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from exportlint.source.index import ClassEntry
     from exportlint.source.sites import Site
-    from exportlint.source.values import Instance, Number, Size, Tensor, Value
+    from exportlint.source.values import Instance, Number, Value
 
 Asker = Literal[
     "if",
@@ -150,6 +152,14 @@ class Changed(Event):
     guard: Site | None = None
     decides: bool = False
     of_function: bool = False
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether it was made for a size: a size, or a table; what a call computed of its inputs is a state."""
+        return any(
+            isinstance(v, Size) or (isinstance(v, Tensor) and v.sized and not (v.fed and self.guard is None))
+            for v in options(self.value)
+        )
 
 
 @dataclass(frozen=True, slots=True)

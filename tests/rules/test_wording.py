@@ -64,7 +64,15 @@ def test_the_page_says_why_compile_is_fine(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["self.calls += 1", "self.calls = self.calls + 1", "self.calls = 1 + self.calls  # n"]
+    "change",
+    [
+        "self.calls += 1",
+        "self.calls = self.calls + 1",
+        "self.calls = 1 + self.calls  # n",
+        "self.calls += 1\n    if self.calls > 9:\n        log.info('%d', self.calls)",
+        "self.calls += 1\n    if self.calls > 9:\n        self.log.debug(\n            'n'\n        )",
+        "self.calls += 1\n    if self.calls > 9:\n        print(self.calls)",
+    ],
 )
 def test_a_counter_that_nothing_reads_is_advice(tmp_path: Path, change: str) -> None:
     found = only(tmp_path, f"def forward(self, x):\n    {change}\n    return x", init="self.calls = 0")

@@ -17,7 +17,7 @@ from exportlint.fixes.edits import Recomputed, Undecorated, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called, Carried, Indexed
-from exportlint.source.values import SIZE_TEXT, Dict, Sequence, Size, Tensor, Value, options, sizes, the_tensor
+from exportlint.source.values import SIZE_TEXT, Dict, Sequence, Value, sizes, the_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,7 @@ def match(event: Carried | Called | Indexed) -> Iterator[Match]:
     """State derived from a size is kept for the next call."""
     if isinstance(event, Carried):
         change = event.change
-        sized = any(isinstance(v, Size) or (isinstance(v, Tensor) and v.sized) for v in options(change.value))
-        if sized and change.how in ("set", "advance"):
+        if change.is_sized and change.how in ("set", "advance"):
             where = f"self.{change.name}" if change.owner is not None else change.name
             site = change.guard or event.site  # the test is what pins the dimension
             text = f"`{where}` keeps what was made for one size, and the next call reads it"

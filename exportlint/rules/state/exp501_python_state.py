@@ -9,12 +9,14 @@ list or dictionary, or in a variable of the function that made the one that chan
 The program keeps the value of the one call that was captured. Its second call repeats the first. Under
 `torch.compile` state is kept right, but attributes of functions are refused, as by strict export.
 
-A counter that nothing else in the file reads changes no result: the program only does not count. That is a finding of
-severity `info`, shown with `--show-info`. `self.calls` of an unrelated class is another counter.
+A counter that nothing else in the file reads, or only what is printed or logged and when, changes no result: the
+program only does not count. That is a finding of severity `info`, shown with `--show-info`. `self.calls` of an
+unrelated class is another counter.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -22,13 +24,16 @@ from exportlint.fixes.edits import Copied, Counted, Owned, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Carried, Changed
-from exportlint.source.values import NONE, Const, Number, Size, Static, Tensor, Value, options
+from exportlint.source.tree import descendants
+from exportlint.source.values import NONE, Const, Number, Static, Tensor, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from exportlint.source.index import ClassEntry
 
+LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+_LOGGER = re.compile(r"log(?:ger|ging)?$|^warnings$", re.IGNORECASE)
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
 _CONTAINER = frozenset({"append", "extend", "insert", "add", "update", "appendleft", "item", "setdefault"})
 
@@ -51,12 +56,12 @@ def match(event: Carried) -> Iterator[Match]:
         return
     found = options(change.value)
     advanced = change.how == "advance"
-    if any(_is_size(v) for v in found) or not any(_is_state(v, advanced) for v in found):
+    if change.is_sized or not any(_is_state(v, advanced) for v in found):
         return
     if change.how == "advance" and all(isinstance(v, (Const, Static)) for v in found) and _is_unread(event):
         yield Match(
             event.site,
-            f"`{where}` counts calls, which the program does not, and nothing else in the file reads it",
+            f"`{where}` counts calls, which the program does not, and nothing but output reads it in the file",
             "unread counter",
             rewrite="Remove it, or count outside of the model.",
         )
@@ -99,11 +104,36 @@ def _is_unread(event: Carried) -> bool:
     first = rf"(?:global|nonlocal)\s+{name}|if\s+not\s+hasattr\({quoted}\)\s*:"
     binds = re.compile(rf"\s*(?:{first}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
     lines = list(event.site.source.lines)
+    for number in _output(event.site.source.text):
+        lines[number - 1] = ""
     own = re.compile(rf"(?<![\w.])self\.{name}\b")
     for cls in _strangers(event):  # what an object of another class calls so is not the counter
         span = slice(cls.extent.first - 1, cls.extent.last)
         lines[span] = [own.sub("self", line) for line in lines[span]]
     return all(binds.fullmatch(line.rstrip("\r\n")) for line in lines if named.search(line))
+
+
+def _output(text: str) -> Iterator[int]:
+    """The lines of statements that only print, log or warn, and of an ``if`` that holds nothing else."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # the analysis would not have come so far
+        return
+    for node in descendants(tree):
+        if isinstance(node, ast.stmt) and _only_tells(node):
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _only_tells(node: ast.stmt) -> bool:
+    if isinstance(node, ast.If):
+        return not node.orelse and all(isinstance(part, ast.Pass) or _only_tells(part) for part in node.body)
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    func = node.value.func
+    if isinstance(func, ast.Name):
+        return func.id == "print"
+    logs = isinstance(func, ast.Attribute) and func.attr in LEVELS
+    return logs and isinstance(func, ast.Attribute) and _LOGGER.search(ast.unparse(func.value)) is not None
 
 
 def _strangers(event: Carried) -> list[ClassEntry]:
@@ -116,10 +146,6 @@ def _strangers(event: Carried) -> list[ClassEntry]:
     for _ in every:  # those that derive from it may read what it counts
         related.update(c.name for c in every if any(b.rpartition(".")[2] in related for b in c.bases))
     return [c for c in every if c.name not in related]
-
-
-def _is_size(value: Value) -> bool:
-    return isinstance(value, Size) or (isinstance(value, Tensor) and value.sized)
 
 
 def _is_state(value: Value, advanced: bool) -> bool:
