@@ -869,3 +869,30 @@ def test_a_second_call_that_takes_long_to_make_is_told_as_such():
     model = type("Model", (nn.Module,), {"forward": lambda _, x: x * 2})
     result = shapes.run(Context(ModelCase(model, (X,), inputs2=second), Settings((), 2), stages.append))
     assert (result.outcome, seen[0]) == ("passed", "inputs2")
+
+
+class Stream(nn.Module):
+    """Keeps the end of the last call; after a batch of none, no other is taken."""
+
+    def __init__(self):
+        super().__init__()
+        self.past = torch.zeros(1, 6)
+
+    def forward(self, x):
+        y = torch.cat([self.past.expand(x.shape[0], -1), x], 1)
+        self.past = x[:1].detach()
+        return y * 2
+
+
+class Narrow(Stream):
+    def forward(self, x):
+        return super().forward(x) * (2 if x.shape[0] > 8 else 1)  # at: narrow
+
+
+@pytest.mark.parametrize(("model", "outcome"), [(Stream, "passed"), (Narrow, "failed")])
+def test_what_an_eager_model_keeps_from_a_call_spoils_no_other(model, outcome):
+    case = ModelCase(model, (X,), dynamic_shapes={"x": {0: Dim.DYNAMIC(min=1, max=64)}})
+    result = shapes.run(Context(case, Settings((), 12), lambda _: None))
+    assert result.outcome == outcome
+    assert [n for n in result.notes if "refused" in n and int(re.search(r"refused (\d+)", n)[1]) > 9] == []
+    assert lines(result) == [line for line in [marked(HERE, "narrow")] if model is Narrow]

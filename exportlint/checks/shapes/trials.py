@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import time
@@ -231,6 +232,7 @@ class Subject:
         self.model = self.ctx.build()
         self.module = self.program.module()
         self.keeps_state = mutates(self.program)
+        self.remembers = False  # whether the eager model keeps from call to call what no program shows
         self.asked = [leaf.size(d) for leaf, d, _ in self.contract.asked]
         self._variables = Asked(self.contract).by_source
         self._sizes = sizes_of(self.contract.leaves, self.example)
@@ -244,7 +246,7 @@ class Subject:
         Raises:
             Exception: What the model raises.
         """
-        model = self.ctx.build() if self.keeps_state else self.model
+        model = self.ctx.build() if self.keeps_state or self.remembers else self.model
         return call(model, fresh(inputs))
 
     def time_example(self) -> None:
@@ -281,10 +283,7 @@ class Subject:
             with child.within(self.patience):
                 expected = self._watched(trial.inputs)
         except Exception as error:
-            roomy = not blame.is_out_of_memory(error)
-            self.refused += roomy
-            _enlarge(self.too_large if roomy else self.no_room, trial.sizes)
-            raise RefusedError from error
+            expected = self._anew(trial, error)
         self.ran += 1
         self.taken.append(trial.sizes)
         asked = {leaf.size(d): leaf.shape[d] for leaf, d, _ in self.contract.asked}
@@ -297,6 +296,25 @@ class Subject:
             if kept is None or not _is_larger(trial, kept.trial):
                 self.faults[fault.key] = fault
             raise fault
+
+    def _anew(self, trial: Trial, error: Exception) -> Any:
+        """What a fresh eager model returns where one that was called before refuses.
+
+        Another is made for the first refusals, and ever more rarely for later ones.
+
+        Raises:
+            RefusedError: When the fresh one refuses as well, or none was asked.
+        """
+        roomy = not blame.is_out_of_memory(error)
+        number = self.refused + 1
+        if roomy and number & (number - 1) == 0 and not (self.keeps_state or self.remembers):
+            with contextlib.suppress(Exception), child.within(self.patience):
+                expected = call(self.ctx.build(), fresh(trial.inputs))
+                self.remembers = True
+                return expected
+        self.refused += roomy
+        _enlarge(self.too_large if roomy else self.no_room, trial.sizes)
+        raise RefusedError from error
 
     def watch_examples(self) -> None:
         """Note the branches of the calls that the case gives."""
@@ -360,7 +378,9 @@ class Subject:
             self.undefined = self.undefined or trial.words
             return None  # the eager model itself has no answer there, such as for a row in which all is masked
         again = call(self.ctx.build(), fresh(trial.inputs))
-        if self.differ(again, actual, trial.inputs) is None or compare(expected, again, rtol=0.0, atol=0.0) is not None:
+        agrees = self.differ(again, actual, trial.inputs) is None
+        self.remembers = self.remembers or agrees
+        if agrees or compare(expected, again, rtol=0.0, atol=0.0) is not None:
             return None  # the eager model keeps state from call to call, or never returns the same
         self._note_error(trial, expected, actual)
         return self._difference(difference, trial)
