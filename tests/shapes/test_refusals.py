@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,6 +211,32 @@ def test_all_violations_are_told_at_once(forward, args, shapes, told, code):
         assert [word for word in words.split("|") if word not in evidence] == []
         assert "L[" not in evidence
     assert suggested == code
+
+
+def windowed(self, x):
+    return torch.stack([x[:, i] for i in range(math.ceil(x.shape[1] / 4))])  # at: windows
+
+
+def buffered(self, x):
+    table = torch.zeros(2, 64)
+    table[:, : x.shape[1]] = x  # at: whole table
+    return table
+
+
+@pytest.mark.parametrize(
+    ("forward", "size", "most", "code"),
+    [(windowed, 11, 64, "Dim('t', min=9, max=12)"), (buffered, 12, 64, "Dim('t', min=2, max=63)")],
+)
+def test_what_is_suggested_holds_in_its_whole_range(forward, size, most, code):
+    shapes = {"x": {1: Dim("t", min=2, max=most)}}
+    _, suggested = refused(forward, (rand(2, size),), shapes)
+    assert suggested == f"{{'x': {{1: {code}}}}}"
+    model = type("Model", (nn.Module,), {"forward": forward})()
+    suggested = eval(suggested, {"Dim": Dim})
+    program = torch.export.export(model, (rand(2, size),), dynamic_shapes=suggested, strict=False).module()
+    for length in range(suggested["x"][1].min, suggested["x"][1].max + 1):
+        x = rand(2, length)
+        torch.testing.assert_close(program(x), model(x))
 
 
 @pytest.mark.slow
