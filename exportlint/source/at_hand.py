@@ -54,6 +54,17 @@ def _found(it: Interpreter, state: State) -> AtHand:
     return AtHand(it.stack[-1], (), kept)
 
 
+def missing(it: Interpreter, match: Match) -> str:
+    """The rewrite of a match; where that needs a tensor, and a helper has none, what the helper needs."""
+    there = it.at_hand.get(match.site.node)
+    helper = there.function if there is not None and not (there.names or there.kept) else None
+    if match.fix is None or not match.fix.needs_tensor or not isinstance(helper, FunctionNode):
+        return match.rewrite
+    if helper.name in ("forward", "__init__", "__call__"):
+        return match.rewrite
+    return f"Give `{helper.name}` a device, or a tensor to take it from: nothing at hand there says one."
+
+
 def completed(it: Interpreter, match: Match) -> Fix | None:
     """The fix of a match with the name of a tensor at hand; ``None`` where it needs one and none is at hand."""
     fix = match.fix

@@ -261,17 +261,18 @@ def _holds(node: ast.AST, site: Site) -> bool:
 
 
 def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], event: Event, it: Interpreter) -> Heard:
+    completed = at_hand.completed(it, match)
     return Heard(
         rule.code,
         match.variant,
         site.range,
         match.message,
-        match.rewrite,
+        at_hand.missing(it, match) if completed is None else match.rewrite,
         match.guess,
         it.of_case or not it.optional,
         it.of_case,
         tuple((os.fspath(at.source.path), at.line) for at in calls),
-        at_hand.completed(it, match) if match.fix is not None else None,
+        completed,
         sizes=_sizes_of(event) if it.of_case and any(each.precondition for each in rule.observed_by) else (),
     )
 

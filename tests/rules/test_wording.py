@@ -142,3 +142,28 @@ def test_what_another_class_reads_of_itself_is_not_the_counter(  # the name alon
     (tmp_path / "net.py").write_text(text, encoding="utf-8")
     found = [p for p in lint([tmp_path], Options()) if p.rule.code == "EXP501"]
     assert [(p.severity, p.range.line) for p in found] == [(severity, 12)]
+
+
+@pytest.mark.parametrize(
+    ("forward", "rewrite"),
+    [
+        (
+            "def forward(self, x):\n    return x + torch.arange(4)",
+            "Pass the device of a tensor at hand: device=x.device",
+        ),
+        (
+            "def forward(self, x):\n    return x + torch.from_numpy(TABLE)",
+            "Move it to the device of a tensor at hand: .to(x.device).",
+        ),
+        (
+            "def forward(self, x):\n    return x + self.steps(4)\n\ndef steps(self, n):\n    return torch.arange(n)",
+            "Give `steps` a device, or a tensor to take it from: nothing at hand there says one.",
+        ),
+        (
+            "def forward(self, x):\n    return x * 2 if x.max().item() > 3 else x",
+            "Keep the number in its tensor, and choose by torch.where",
+        ),
+    ],
+)
+def test_a_rewrite_fits_where_it_stands(tmp_path: Path, forward: str, rewrite: str) -> None:
+    assert only(tmp_path, forward, above="import numpy as np\n\nTABLE = np.ones(4)").rewrite.startswith(rewrite)

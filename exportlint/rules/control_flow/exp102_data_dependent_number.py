@@ -44,6 +44,10 @@ _SYMBOLIC = frozenset({
 _ROUNDINGS = frozenset({"floor", "ceil", "trunc"})
 _PREDICATES = frozenset({"isnan", "isinf", "isfinite", "isclose"})
 _NEEDING = ("int", "float", "index", "divmod")
+_CHOSEN = (
+    "Keep the number in its tensor, and choose by torch.where, or by torch.cond; where one side only raises, demand it "
+    "with torch._check."
+)
 # Numbers of other origins, which other rules report.
 _OTHERS = ("equal", "allclose", "bool", "environment", "clock", "random number", "random range")
 
@@ -96,7 +100,9 @@ def _asked(event: Asked) -> Iterator[Match]:
     number = _number(event.value)
     if number is not None:
         variant = "assert" if event.by == "assert" else ""
-        yield Match(event.site, f"`{event.text}` is decided by {_origin(number)}", variant, fix=_fix(event, number))
+        text = f"`{event.text}` is decided by {_origin(number)}"
+        decides = number.how == "item" and event.by in ("if", "conditional expression")
+        yield Match(event.site, text, variant, _CHOSEN if decides else "", fix=_fix(event, number))
 
 
 def _fix(event: Asked, number: Number) -> Fix | None:

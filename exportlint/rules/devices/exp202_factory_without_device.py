@@ -37,6 +37,7 @@ def match(event: Met) -> Iterator[Match]:
         yield Match(
             event.site,
             f"`{event.site.text}` makes a tensor on the default device, and it meets tensors that follow the inputs",
+            rewrite="" if _takes_device(event.site) else "Move it to the device of a tensor at hand: .to(x.device).",
             fix=_fix(event.site),
         )
 
@@ -48,14 +49,17 @@ def _fix(site: Site) -> Fix | None:
     given = {keyword.arg for keyword in site.node.keywords}
     if given & {"generator", "out", "pin_memory"}:
         return None
-    func = site.node.func
-    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-    takes = name in ("tensor", "as_tensor", "asarray") or (
-        (known := facts().functions.get(f"torch.{name}")) is not None and known.device
-    )
-    if takes and None not in given:
+    if _takes_device(site) and None not in given:
         return fix(f"Make it on the device of `{AT_HAND}`", Keyword(site.range, "device", f"{AT_HAND}.device"))
     return fix(f"Move it to the device of `{AT_HAND}`", Behind(site.range, f".to({AT_HAND}.device)"))
+
+
+def _takes_device(site: Site) -> bool:
+    """Whether what is called takes a device, as far as torch's schemas say."""
+    func = site.node.func if isinstance(site.node, ast.Call) else None
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    known = facts().functions.get(f"torch.{name}")
+    return name in ("tensor", "as_tensor", "asarray") or (known is not None and known.device)
 
 
 RULE = Rule(
