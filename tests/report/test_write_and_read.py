@@ -112,6 +112,7 @@ def test_a_compressed_file_is_read(tmp_path):
         gzip.compress(VALID.encode())[:15] + b"zzzz",
         gzip.compress(b"{"),
     ],
+    ids=["not compressed", "cut off", "broken", "no JSON"],  # the bytes hold the time, and workers name tests alike
 )
 def test_what_is_not_compressed_well_is_refused_with_one_line(tmp_path, content):
     path = tmp_path / "r.json.gz"
