@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from exportlint import blame
 from exportlint.shapes import edges
-from exportlint.shapes.contract import declared, granted
+from exportlint.shapes.contract import declared
 from exportlint.shapes.corrected import corrected
 from exportlint.shapes.misfit import REWRITE, fitted, misfit, nameless
 from exportlint.shapes.served import served
@@ -73,7 +73,7 @@ def what_exports(ctx: Context, contract: Contract) -> tuple[str, ...]:
     found = corrected(ctx.build(), ctx.example(), contract, export, lambda: log.guards)
     if found is None:
         return ()
-    narrower = served(contract, granted(export(found.value)), log.guards)
+    narrower = served(contract, found.grants, found.guards)
     if narrower is not None:  # else those who paste it are told of the sizes that are left only by the next run
         found = corrected(ctx.build(), ctx.example(), narrower, export, lambda: log.guards) or found
     lost = [f"no Dim says that {pair} vary together, and with these they need not" for pair in found.lost]

@@ -35,12 +35,16 @@ class Corrected:
         value: The dynamic shapes themselves.
         imports: The statements that import what the expression names.
         lost: Dimensions that should vary together and that nothing holds together any more, in words.
+        grants: What the program grants that was exported with them.
+        guards: The guards of that export.
     """
 
     code: str
     value: Any
     imports: tuple[str, ...]
-    lost: tuple[str, ...] = ()
+    lost: tuple[str, ...]
+    grants: Granted
+    guards: tuple[Guard, ...]
 
 
 def corrected(
@@ -60,7 +64,7 @@ def corrected(
     """
     names = names_in(inputs)
 
-    def attempt(dims: Mapping[str, str], *, loose: bool = False) -> tuple[ExportedProgram, Corrected] | None:
+    def attempt(dims: Mapping[str, str], *, loose: bool = False) -> Corrected | None:
         code = written(model, inputs, contract, dims)
         try:
             value = eval(code, dict(names))
@@ -73,15 +77,14 @@ def corrected(
             return None
         used = [kind for name, kind in names.items() if f"{name}(" in code or name == "Dim"]
         imports = tuple(statement for kind in used if (statement := import_of(kind)) is not None)
-        return program, Corrected(code, value, imports, _lost(contract, grants))
+        return Corrected(code, value, imports, _lost(contract, grants), grants, tuple(guards()))
 
     hints = {leaf.size(d): _hint("Dim.AUTO", ask.minimum, ask.maximum) for leaf, d, ask in contract.asked}
     loose = attempt(hints, loose=True)
     if loose is None:
         return None
-    words = _Words(contract, granted(loose[0]), guards())
-    found = (attempt(dims) for dims in words.attempts())
-    return next((made[1] for made in found if made is not None), loose[1])
+    found = (attempt(dims) for dims in _Words(contract, loose.grants, loose.guards).attempts())
+    return next((made for made in found if made is not None), loose)
 
 
 def _hint(hint: str, low: int, high: int | None) -> str:
