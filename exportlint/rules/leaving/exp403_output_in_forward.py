@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from exportlint.fixes.edits import Guarded, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
+from exportlint.rules.output import LEVELS
 from exportlint.source.events import Called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PREDICATE = "torch.compiler.is_compiling"
-_LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
 
 def match(event: Called) -> Iterator[Match]:
     """Something was printed or logged."""
     space, _, name = event.name.rpartition(".")
-    logged = space in ("logging.Logger", "logging") and name in _LEVELS
+    logged = space in ("logging.Logger", "logging") and name in LEVELS
     if logged or event.name in ("builtins.print", "warnings.warn"):
         yield Match(
             event.site,

@@ -16,15 +16,14 @@ unrelated class is another counter.
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING
 
 from exportlint.fixes.edits import Copied, Counted, Owned, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
+from exportlint.rules.output import lines_of_output
 from exportlint.source.events import Carried, Changed
-from exportlint.source.tree import descendants
 from exportlint.source.values import NONE, Const, Number, Static, Tensor, Value, options
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from exportlint.source.index import ClassEntry
 
-LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
-_LOGGER = re.compile(r"log(?:ger|ging)?$|^warnings$", re.IGNORECASE)
 _GROWING = frozenset({"append", "extend", "insert", "appendleft"})
 _CONTAINER = frozenset({"append", "extend", "insert", "add", "update", "appendleft", "item", "setdefault"})
 
@@ -104,36 +101,13 @@ def _is_unread(event: Carried) -> bool:
     first = rf"(?:global|nonlocal)\s+{name}|if\s+not\s+hasattr\({quoted}\)\s*:"
     binds = re.compile(rf"\s*(?:{first}|{dotted}\s*(?::\s*\w+\s*)?(?:[-+*%/]|//)?=\s*{value})\s*")
     lines = list(event.site.source.lines)
-    for number in _output(event.site.source.text):
+    for number in lines_of_output(event.site.source.text):
         lines[number - 1] = ""
     own = re.compile(rf"(?<![\w.])self\.{name}\b")
     for cls in _strangers(event):  # what an object of another class calls so is not the counter
         span = slice(cls.extent.first - 1, cls.extent.last)
         lines[span] = [own.sub("self", line) for line in lines[span]]
     return all(binds.fullmatch(line.rstrip("\r\n")) for line in lines if named.search(line))
-
-
-def _output(text: str) -> Iterator[int]:
-    """The lines of statements that only print, log or warn, and of an ``if`` that holds nothing else."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):  # the analysis would not have come so far
-        return
-    for node in descendants(tree):
-        if isinstance(node, ast.stmt) and _only_tells(node):
-            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
-
-
-def _only_tells(node: ast.stmt) -> bool:
-    if isinstance(node, ast.If):
-        return not node.orelse and all(isinstance(part, ast.Pass) or _only_tells(part) for part in node.body)
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-        return False
-    func = node.value.func
-    if isinstance(func, ast.Name):
-        return func.id == "print"
-    logs = isinstance(func, ast.Attribute) and func.attr in LEVELS
-    return logs and isinstance(func, ast.Attribute) and _LOGGER.search(ast.unparse(func.value)) is not None
 
 
 def _strangers(event: Carried) -> list[ClassEntry]:
