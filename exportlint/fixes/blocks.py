@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from exportlint.fixes.tree import HinderedError, Text, Tree, UnfitError, last_name
+from exportlint.source.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -233,21 +234,22 @@ def reduction_in(value: cst.BaseExpression) -> str:
     """What takes dimensions away from the tensor that an expression is, or adds one, with its arguments."""
     if not isinstance(value, cst.Call) or last_name(value.func) not in _REDUCING:
         return ""
-    of_tensor = isinstance(value.func, cst.Attribute) and last_name(value.func.value) != "torch"
-    given = value.args if of_tensor else value.args[1:]
-    return " ".join([last_name(value.func), *(cst.Module([]).code_for_node(arg.value) for arg in given)])
-
-
-# What makes one number of a whole tensor, unless it is given a dimension.
-_WHOLE = (
-    "sum", "mean", "prod", "any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "norm", "std", "var",
-    "median", "nansum", "nanmean", "logsumexp", "count_nonzero",
-)  # fmt: skip
+    given = (cst.Module([]).code_for_node(arg.value) for arg in _beside_tensor(value))
+    return " ".join([last_name(value.func), *given])
 
 
 def is_reduced(value: cst.BaseExpression) -> bool:
     """Whether an expression surely is a tensor without dimensions: what a whole tensor comes to."""
-    if not isinstance(value, cst.Call) or last_name(value.func) not in _WHOLE:
+    if not isinstance(value, cst.Call) or last_name(value.func) not in facts().reductions:
         return False
-    of_tensor = isinstance(value.func, cst.Attribute) and last_name(value.func.value) != "torch"
-    return len(value.args) == (0 if of_tensor else 1)
+    return not _beside_tensor(value) and (bool(value.args) or _is_method(value))
+
+
+def _is_method(call: cst.Call) -> bool:
+    """Whether an operator is called as a method of the tensor, and not as a function of torch."""
+    return isinstance(call.func, cst.Attribute) and last_name(call.func.value) != "torch"
+
+
+def _beside_tensor(call: cst.Call) -> Sequence[cst.Arg]:
+    """What an operator is given beside the tensor."""
+    return call.args if _is_method(call) else call.args[1:]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from exportlint.fixes.edits import Handed
-from exportlint.source.tree import FunctionNode, descendants, parameters, positional
+from exportlint.source.tree import FunctionNode, descendants, is_none, parameters, positional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -112,7 +112,7 @@ class CallSites:
             inside = around._replace(function=method)
             for target, value in _bound(method):
                 named = isinstance(target, ast.Attribute) and target.attr == node.attr
-                if named and not _is_none(value) and self._is_other(value, inside, steps - 1):
+                if named and not is_none(value) and self._is_other(value, inside, steps - 1):
                     return True
         return False
 
@@ -139,7 +139,7 @@ def _says_number(parameter: Parameter) -> bool:
     annotation, default = parameter.node.annotation, parameter.default
     if isinstance(annotation, ast.Name) and annotation.id in _NUMBERS:
         return True
-    return default is not None and not _is_none(default) and isinstance(default, _PLAIN)
+    return default is not None and not is_none(default) and isinstance(default, _PLAIN)
 
 
 def behind(function: ast.AST, name: str) -> tuple[Handed, ...]:
@@ -173,10 +173,6 @@ def handed_to(function: FunctionNode, name: str) -> Handed:
     default = next((p.default for p in parameters(function) if p.name == name), None)
     position = names.index(name) - owned if name in names else len(names)
     return Handed(function.name, name, position, owned, default is not None)
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _makes_other(node: ast.expr) -> bool:
