@@ -8,7 +8,6 @@ import random
 import re
 import sysconfig
 import textwrap
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ OPTIONS = Options(modes=MODES, preview=True)
 EXPECTED = (TOO_DEEP, NOT_READ, "it takes more steps than the analysis may")
 STANDARD_TESTS = Path(sysconfig.get_path("stdlib")) / "test"
 INSTALLED = Path(sysconfig.get_path("purelib"))
-PARTS = 16  # of the installed packages, so that several processes can share them
+PACKAGES = sorted({path.relative_to(INSTALLED).parts[0] for path in INSTALLED.glob("*/**/*.py")})
 
 
 def told(linted: Linted) -> list[str]:
@@ -57,33 +56,29 @@ def faults(linted: Linted, texts: dict[Path, bytes]) -> Iterator[str]:
 
 def examined(paths: Iterable[Path]) -> list[str]:
     """What is wrong with the findings in files, of which each is examined twice."""
-    found: list[str] = []
-    by_folder: dict[Path, list[Path]] = defaultdict(list)
-    for path in paths:
-        by_folder[path.parent].append(path)
-    for folder, files in sorted(by_folder.items()):
-        first, second = examine(files, OPTIONS), examine(files, OPTIONS)
-        found += faults(first, {})
-        if told(first) != told(second):
-            found.append(f"{folder}: not the same twice")
-    return found
+    files = sorted(paths)
+    first, second = examine(files, OPTIONS), examine(files, OPTIONS)
+    found = list(faults(first, {}))
+    return found if told(first) == told(second) else [*found, "not the same twice"]
 
 
 @pytest.mark.slow
 def test_the_tests_of_python_itself() -> None:
-    files = sorted(STANDARD_TESTS.rglob("*.py"))
+    files = list(STANDARD_TESTS.rglob("*.py"))
     if not files:
         pytest.skip("this Python comes without its own tests")
     assert examined(files) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_installed_package(part: int) -> None:
-    folders = sorted({path.parent for path in INSTALLED.rglob("*.py")})
-    files = [path for folder in folders[part::PARTS] for path in sorted(folder.glob("*.py"))]
-    assert files
-    assert examined(files) == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_installed_package(package: str) -> None:
+    assert examined((INSTALLED / package).rglob("*.py")) == []
+
+
+@pytest.mark.slow
+def test_installed_modules() -> None:
+    assert examined(INSTALLED.glob("*.py")) == []
 
 
 # Programs that are generated
