@@ -4,8 +4,10 @@
 
 * **Overhead**: ten models, checks ``capture``, ``reload``, ``device`` and ``shapes`` (20 examples), in one pytest
   without kept verdicts, against a script that makes the same calls of torch itself in one process: build, call, export,
-  run, save, load, run; call, export and run on the second device, and run the moved program there; export with the
-  dimensions of two calls dynamic, and call model and program with 20 sizes. Both begin with a new interpreter.
+  run, save, load, run; call and export on the second device, move the program there, and run, save, load and run both;
+  export with the dimensions of two calls dynamic, and call model and program with 20 sizes. Both begin with a new
+  interpreter. The models are narrow, and as deep as their default configs; then of two layers, where what a session
+  costs once weighs most.
 * **Unchanged**: a suite of small cases, run twice; the second time all verdicts are kept.
 * **Start**: ``pytest --help`` with and without the plugin, the least of several runs, one after the other.
 
@@ -35,8 +37,20 @@ HELPS = 11
 
 CASES = """
 import functools
+import torch
+import transformers
 from exportlint import ModelCase
 from exportlint.zoo import hf
+
+def model(kind):
+    config = hf.small_config(kind)
+    if {deep}:
+        full = type(config)()
+        for name in ("num_hidden_layers", "num_decoder_layers"):
+            if hasattr(full, name):
+                setattr(config, name, getattr(full, name))
+    torch.manual_seed(0)
+    return transformers.AutoModel.from_config(config).eval()
 
 def arguments(kind, number):
     kwargs = hf.example(kind)
@@ -44,7 +58,7 @@ def arguments(kind, number):
 
 def case(kind):
     return ModelCase(
-        functools.partial(hf.model, kind), kwargs=functools.partial(arguments, kind, 2), name=kind,
+        functools.partial(model, kind), kwargs=functools.partial(arguments, kind, 2), name=kind,
         inputs2=functools.partial(arguments, kind, 5),
     )
 
@@ -67,7 +81,6 @@ BARE = (
     CASES
     + """
 import io, random
-import torch
 from torch.export import Dim
 from torch.export.passes import move_to_device_pass
 from exportlint.devices import second
@@ -85,8 +98,14 @@ def bare(case, kind):
         torch.export.load(file).module()(**kwargs)
         there = second.to_second(kwargs)
         second.move_module(case.model())(**there)
-        export_on_second(case.model(), (), dict(kwargs)).module()(**there)
-        move_to_device_pass(program, str(second.second_device())).module()(**there)
+        twin = export_on_second(case.model(), (), dict(kwargs))
+        moved = move_to_device_pass(program, str(second.second_device()))
+        for program in (twin, moved):
+            program.module()(**there)
+            file = io.BytesIO()
+            torch.export.save(program, file)
+            file.seek(0)
+            torch.export.load(file).module()(**there)
         dynamic = {{name: {{0: Dim.DYNAMIC}} for name in kwargs}}
         program = torch.export.export(model, (), kwargs, dynamic_shapes=dynamic, strict=False)
         module = program.module()
@@ -141,11 +160,12 @@ def pytest(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
 
 
-def overhead(models: list[str]) -> list[str]:
-    """The overhead over bare calls."""
+def overhead(models: list[str], *, deep: bool) -> list[str]:
+    """The overhead over bare calls: of models as deep as their default configs, or of two layers."""
+    layers = "with all their layers" if deep else "of two layers"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        filled = {"models": models, "examples": EXAMPLES}
+        filled = {"models": models, "examples": EXAMPLES, "deep": deep}
         (folder / "bare.py").write_text(BARE.format(**filled))
         (folder / "test_suite.py").write_text(SUITE.format(**filled))
         bare, _, said = cpu([sys.executable, "bare.py"], folder)
@@ -154,9 +174,9 @@ def overhead(models: list[str]) -> list[str]:
     last = next((line for line in reversed(out.splitlines()) if " in " in line), "")
     failed = [line for line in said.splitlines() if line.startswith("bare ")]
     return [
-        f"| {len(models)} models: bare calls of torch | {bare:.1f} s |",
+        f"| {len(models)} models {layers}: bare calls of torch | {bare:.1f} s |",
         f"| the same models in pytest: {last.strip('= ')} | {ours:.1f} s |",
-        f"| ratio (asked for: at most 1.4) | {ours / bare:.2f} |",
+        f"| ratio{' (asked for: at most 1.4)' if deep else ''} | {ours / bare:.2f} |",
         *(f"| {line} | |" for line in failed),
     ]
 
@@ -200,12 +220,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--cases", type=int, default=50)
-    parser.add_argument("--parts", default="start,unchanged,overhead")
+    parser.add_argument("--parts", default="start,unchanged,overhead,shrunk")
     given = parser.parse_args()
     parts = given.parts.split(",")
     rows = start() if "start" in parts else []
     rows += unchanged(given.cases) if "unchanged" in parts else []
-    rows += overhead([name for name in given.models.split(",") if name]) if "overhead" in parts else []
+    models = [name for name in given.models.split(",") if name]
+    rows += overhead(models, deep=True) if "overhead" in parts else []
+    rows += overhead(models, deep=False) if "shrunk" in parts else []
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "pytest"))
     head = f"{versions}, Python {platform.python_version()}, {processors()} cores"
     page = "\n".join(

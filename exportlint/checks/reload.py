@@ -29,6 +29,7 @@ from exportlint.checks.loader import CALL, PROGRAM
 from exportlint.findings import CheckResult, severity
 from exportlint.places import Place
 from exportlint.text import listed, size
+from exportlint.torch_hooks import serialisation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +104,8 @@ def _unstable(ctx: Context, program: ExportedProgram) -> tuple[str, ...]:
     if first.stat().st_size > MOST_COMPARED:
         return (f"not saved once more: larger than {size(MOST_COMPARED)}",)
     again.parent.mkdir(exist_ok=True)
-    torch.export.save(program, again)
+    with serialisation.quick():
+        torch.export.save(program, again)
     if filecmp.cmp(first, again, shallow=False):
         return ()
     with zipfile.ZipFile(first) as one, zipfile.ZipFile(again) as other:

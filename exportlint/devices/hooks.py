@@ -221,12 +221,10 @@ def _register_operators(run: Run, meta_kernels: Mapping[str, Callable[..., Any]]
     everything.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), "PrivateUse1")
     everything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     aten = library("aten", "IMPL")
-    for schema in torch._C._jit_get_all_schemas():
-        op = _own_kernel(schema)
-        if op is not None:
-            # An operator without a kernel slot for the key (composite on purpose) refuses; the fallback serves it.
-            with contextlib.suppress(RuntimeError):
-                aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
+    for op in factories():
+        # An operator without a kernel slot for the key (composite on purpose) refuses; the fallback serves it.
+        with contextlib.suppress(RuntimeError):
+            aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
     for op in _WHOLE:
         aten.impl(op, functools.partial(_call, run, op), "PrivateUse1")
     for name, kernel in meta_kernels.items():
@@ -271,6 +269,12 @@ def _call_with_autocast_within(op: Any, *args: Any, **kwargs: Any) -> Any:
             return op(*args, **kwargs)
     finally:
         _within.pop()
+
+
+@functools.cache
+def factories() -> tuple[Any, ...]:
+    """Operators of torch's that need a kernel of their own. To find them takes most of the time of `register`."""
+    return tuple(op for schema in torch._C._jit_get_all_schemas() if (op := _own_kernel(schema)) is not None)
 
 
 def _own_kernel(schema: Any) -> Any:

@@ -17,7 +17,7 @@ from exportlint import blame
 from exportlint.checks.device.report import PASSED
 from exportlint.checks.loader import ELSEWHERE, SECOND
 from exportlint.findings import Finding
-from exportlint.torch_hooks import flat
+from exportlint.torch_hooks import flat, serialisation
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,8 @@ def keep(
     ctx.stage(f"save of the program that was {how}")
     file = f"{how.replace(' ', '_')}.pt2"
     try:
-        torch.export.save(flat.flattened(program), ctx.path(file))
+        with serialisation.quick():
+            torch.export.save(flat.flattened(program), ctx.path(file))
     except Exception as error:
         blame.pass_on_memory_error(error)
         if not any(note.startswith(UNSAVED) for note in report.notes):

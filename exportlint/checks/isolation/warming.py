@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from exportlint.devices import hooks
 from exportlint.rules import catalogue
 
 
@@ -29,6 +30,7 @@ def warm_up() -> None:
     """Do once what nearly every check does."""
     torch.set_num_threads(1)
     catalogue()
+    hooks.factories()
     shapes = ({0: Dim.DYNAMIC},)
     file = io.BytesIO()
     with torch.random.fork_rng(devices=[]), torch.no_grad():

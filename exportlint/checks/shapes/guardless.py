@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from exportlint.torch_hooks import serialisation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
 def _reloaded(program: ExportedProgram) -> torch.nn.Module:
     file = io.BytesIO()
-    torch.export.save(program, file)
-    file.seek(0)
-    return torch.export.load(file).module()
+    with serialisation.quick():
+        torch.export.save(program, file)
+        file.seek(0)
+        return torch.export.load(file).module()
 
 
 # The forms, in the words that a user has for them.
