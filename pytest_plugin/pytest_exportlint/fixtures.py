@@ -9,8 +9,6 @@ import pytest
 
 from exportlint.findings import CHECKS, select_checks
 from pytest_exportlint import options
-from pytest_exportlint.ledger import LEDGER
-from pytest_exportlint.node_ids import plain_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +85,7 @@ class ExportCheck:
         """What the case, the marks of the test and the configuration expect to fail."""
         __tracebackhide__ = True
         from pytest_exportlint import expectations
+        from pytest_exportlint.node_ids import plain_id
 
         try:
             found = expectations.Expectation.of_marks(self._item)
@@ -99,6 +98,8 @@ class ExportCheck:
     def _report(self, result: CaseResult, notes: list[str]) -> None:
         __tracebackhide__ = True
         from pytest_exportlint import messages, repeating, session
+        from pytest_exportlint.ledger import LEDGER
+        from pytest_exportlint.node_ids import plain_id
 
         session.remember(self._item, result)
         self._item.config.stash[LEDGER].meet_result(plain_id(self._item), result)
