@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -58,6 +59,7 @@ class ExportItem(pytest.Item):
         return self.path, _line_of(self._factory), heading(self.name)
 
 
+@functools.lru_cache(maxsize=64)  # the items of a case stand one after the other, and Python reads a file for a class
 def _line_of(factory: Any) -> int | None:
     try:
         return inspect.getsourcelines(factory)[1] - 1
