@@ -125,7 +125,7 @@ def _is_refusal(error: Exception) -> bool:
 def _run_program(ctx: Context, program: ExportedProgram) -> CheckResult:
     ctx.stage("run of the program")
     try:
-        module = program.module()
+        module = ctx.module()
     except Exception as error:  # a reserved name is the known cause
         return _failed((_not_a_module(ctx, error),))
     try:

@@ -150,6 +150,7 @@ class Context:
     _expected: Any = None
     _has_expected: bool = False
     _program: ExportedProgram | None = None
+    _module: torch.nn.Module | None = None
     _failure: Exception | None = field(default=None)
 
     @property
@@ -476,6 +477,16 @@ class Context:
                 self._failure = self.last_error = error
                 raise
         return self._program
+
+    def module(self) -> torch.nn.Module:
+        """The captured program as a module, made once; whoever runs it leaves its state `unchanged`.
+
+        Raises:
+            Exception: What `program` raises, or torch where it makes no module of the program.
+        """
+        if self._module is None:
+            self._module = self.program().module()
+        return self._module
 
     def export(self, dynamic_shapes: Any, inputs: Inputs | None = None) -> ExportedProgram:
         """Capture a fresh model from fresh copies of the example call.

@@ -57,7 +57,7 @@ def run(ctx: Context) -> CheckResult:
         return uncaptured.result(NAME, error)
     try:
         ctx.stage("run of the program")
-        expected = result_of(program, ctx.example())
+        expected = result_of(program, ctx.example(), ctx.module())
     except Exception as error:
         blame.pass_on_memory_error(error)
         reason = f"the program does not run: {blame.words(error)}"

@@ -33,7 +33,7 @@ def quick() -> Iterator[None]:
 
     names: Any = vars(serialize)
     before = {"canonicalize": names["canonicalize"], "typing": names["typing"]}
-    names.update(canonicalize=lambda program, *_: program, typing=_Typing("typing"))
+    names.update(canonicalize=lambda program, *_: program, typing=_typing())
     try:
         yield
     finally:
@@ -68,18 +68,15 @@ def _calls(function: Any, name: str) -> list[str]:
     ]
 
 
-class _Typing(ModuleType):
-    """The module `typing`, which looks up the annotations of a class once."""
+def _typing() -> ModuleType:
+    """The module `typing`, with annotations that are looked up once: torch asks for all of them in the same way."""
+    known: dict[Any, dict[str, Any]] = {}
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._known: dict[Any, dict[str, Any]] = {}
+    def get_type_hints(cls: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        if cls not in known:
+            known[cls] = typing.get_type_hints(cls, *args, **kwargs)
+        return known[cls]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(typing, name)
-
-    def get_type_hints(self, cls: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The annotations of a class of torch's schema, all of which are asked for in the same way."""
-        if cls not in self._known:
-            self._known[cls] = typing.get_type_hints(cls, *args, **kwargs)
-        return self._known[cls]
+    made = ModuleType("typing")
+    vars(made).update(vars(typing), get_type_hints=get_type_hints)
+    return made
