@@ -113,7 +113,7 @@ def default(it: Interpreter, parameter: Parameter, arguments: Arguments, inner: 
     it.silent -= 1
     place = f"default {parameter.name}"
     if isinstance(value, Tensor) and not value.kept:
-        return replace(value, kept=place, home=place)
+        return replace(value, kept=place, home=place, beside=())
     if isinstance(value, (Sequence, Dict)) and not arguments.open:
         return settled(replace(value, kept=place), place)  # made once, for all calls
     if not arguments.open:

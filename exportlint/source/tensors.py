@@ -27,6 +27,7 @@ from exportlint.source.values import (
     Unknown,
     Value,
     is_exact,
+    one_of_each,
     options,
     sizes,
     tensors,
@@ -94,7 +95,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
     """The tensor computed from these values together; reports tensors that meet others on their devices."""
     use(it, values)
     found = [t for value in values for t in tensors(options(value))]
-    strays = [t for t in found if t.strays]
+    strays = one_of_each(stray for t in found for stray in t.all_strays)
     follows = any(t.placement == "follows" for t in found)
     if follows:
         for stray in strays:
@@ -113,6 +114,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
         full=any(t.full for t in found),
+        beside=strays[1:] if placement in ("default", "literal") else (),
     )
 
 
@@ -155,7 +157,7 @@ def use(it: Interpreter, values: tuple[Value, ...]) -> None:
                 it.emit(Used(option.site, option))
 
 
-def _placement(found: list[Tensor], strays: list[Tensor], follows: bool) -> tuple[Placement, Site | None]:
+def _placement(found: list[Tensor], strays: tuple[Tensor, ...], follows: bool) -> tuple[Placement, Site | None]:
     if follows:
         return "follows", None
     if any(t.placement == "unknown" for t in found) or not found:
@@ -379,7 +381,7 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         entered = state.frame.devices[-1]
         kept = f"device {entered.name}" if entered.placement == "literal" else ""
         home = "context" if entered.placement == "literal" else ""
-        made = replace(made, placement=entered.placement, site=entered.site, kept=kept, home=home)
+        made = replace(made, placement=entered.placement, site=entered.site, kept=kept, home=home, beside=())
     at_hand.note(it, node, state)
     return _on(made, arguments.get(-1, "device"), it, node, state)
 
@@ -446,7 +448,7 @@ def _on(made: Tensor, device: Value | None, it: Interpreter, node: ast.AST, stat
     site = it.site(node, state) if placement in ("literal", "default") else None
     if site is not None:
         at_hand.note(it, node, state)
-    made = replace(made, placement=placement, site=site)
+    made = replace(made, placement=placement, site=site, beside=())
     return replace(made, kept="" if placement != "literal" else name)
 
 
@@ -471,7 +473,9 @@ def _to(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, 
     target = arguments.get(0, "device") if "device" in arguments.keywords else arguments.get(0)
     moved = replace(receiver, boolean=receiver.boolean and target is None, real=False)
     if isinstance(target, Tensor):
-        return replace(moved, placement=target.placement, site=target.site, boolean=target.boolean)
+        return replace(
+            moved, placement=target.placement, site=target.site, boolean=target.boolean, beside=target.beside
+        )
     if isinstance(target, Device) or (isinstance(target, Const) and type(target.value) in (str, int)):
         kept = receiver.kept
         placed = _on(moved, target, it, node, state)
@@ -494,7 +498,7 @@ def _cuda(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments
 def _type_as(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     other = arguments.get(0, "tensor")
     if isinstance(other, Tensor):
-        return replace(receiver, placement=other.placement, site=other.site, real=other.real)
+        return replace(receiver, placement=other.placement, site=other.site, real=other.real, beside=other.beside)
     return replace(receiver, placement="unknown", site=None, real=False)
 
 

@@ -21,6 +21,7 @@ Placement = Literal["follows", "default", "literal", "unknown"]
 _OPTIONS = 6
 _DEEPEST = 6
 _MOST = 1000
+_BESIDE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,7 @@ class Tensor(Value):
         real: Whether it surely holds floating-point numbers.
         exact: Whether this call made it of a Python number, or of others such: a capture knows what it holds.
         full: Whether no dimension was taken away since it was an input, so that it is taken to have one.
+        beside: Of several tensors elsewhere that it was computed of, those that did not give it its place.
     """
 
     placement: Placement = "unknown"
@@ -203,6 +205,7 @@ class Tensor(Value):
     real: bool = False
     exact: bool = False
     full: bool = False
+    beside: tuple[Tensor, ...] = ()
 
     @property
     def strays(self) -> bool:
@@ -210,6 +213,11 @@ class Tensor(Value):
         if self.placement == "literal" and self.scalar is None:
             return self.fed and self.full and not self.home
         return self.placement in ("default", "literal") and self.scalar is False
+
+    @property
+    def all_strays(self) -> tuple[Tensor, ...]:
+        """The tensor as one that may not meet others, and those beside it; each has to be moved by itself."""
+        return (replace(self, beside=()), *self.beside) if self.strays else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +471,7 @@ def settled(value: Value, home: str, site: Site | None = None) -> Value:
         value = replace(value, exact=False)
     if isinstance(value, Tensor) and value.placement in ("default", "literal"):
         if not home.startswith(INSIDE):
-            return replace(value, home=home, site=site or value.site)
+            return replace(value, home=home, site=site or value.site, beside=())  # it is moved where it lives
         return value if value.home else replace(value, home=home, kept=value.kept or home)
     inside = home if home.startswith(INSIDE) else INSIDE + home
     if isinstance(value, Sequence) and value.kind != "iterator":
@@ -582,8 +590,9 @@ def _first(left: Value, right: Value) -> Value:
 
 
 def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
-    made = left.placement == "default" and left.home == right.home
-    same = left.placement == right.placement and (left.site == right.site or made)
+    made = left.placement == "default" or (left.placement == "literal" and len({left.kept, right.kept, ""}) < 3)
+    same = left.placement == right.placement and (left.site == right.site or (made and left.home == right.home))
+    beside = one_of_each((*left.all_strays, *left.beside, *right.all_strays, *right.beside)) if same else ()
     return replace(
         left,
         placement=left.placement if same else "unknown",
@@ -598,7 +607,16 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
         real=left.real and right.real,
         exact=left.exact and right.exact,
         full=left.full and right.full,
+        beside=tuple(stray for stray in beside if (stray.site, stray.home) != (left.site, left.home)),
     )
+
+
+def one_of_each(strays: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The tensors without those that were made at one place with another; of very many, the first."""
+    by_place = dict[tuple[object, str], Tensor]()
+    for stray in strays:
+        by_place.setdefault((stray.site, stray.home), stray)
+    return tuple(by_place.values())[:_BESIDE]
 
 
 def _merge_devices(left: Device, right: Device) -> Device | None:

@@ -36,6 +36,51 @@ def codes(tmp_path: Path, body: str) -> list[str]:
     return [p.rule.code for p in lint([file], Options())]
 
 
+def places(tmp_path: Path, body: str) -> list[tuple[int, str]]:
+    """The lines of these statements at which rules hold, counted from 1, and the rules."""
+    file = tmp_path / "net.py"
+    file.write_text(NET + textwrap.indent(textwrap.dedent(body).strip(), " " * 8), encoding="utf-8")
+    before = NET.count("\n")
+    return [(p.range.line - before, p.rule.code) for p in lint([file], Options())]
+
+
+@pytest.mark.parametrize(
+    ("first", "code"), [('torch.zeros(3, device="cpu")', "EXP201"), ("torch.zeros(3)", "EXP202"), ("x.cpu()", "EXP201")]
+)
+@pytest.mark.parametrize(
+    "together",
+    ["x + (a + b)", "x + torch.stack([a, b])", "x + torch.add(a, b)", "torch.cat([a * b, x])"],
+)
+def test_each_of_two_tensors_elsewhere_that_meet_first_is_named(
+    tmp_path: Path, first: str, code: str, together: str
+) -> None:
+    assert places(tmp_path, f"a = {first}\nb = {first}\nreturn {together}") == [(1, code), (2, code)]
+    assert places(tmp_path, f"a = {first}\nb = {first}.to(x)\nreturn {together}") == [(1, code)]
+
+
+@pytest.mark.parametrize("made", ['torch.zeros(3, device="cpu")', "torch.zeros(3)"])
+def test_each_side_of_a_branch_is_named(tmp_path: Path, made: str) -> None:
+    code = "EXP201" if "cpu" in made else "EXP202"
+    branch = f"if self.size:\n    a = {made}\nelse:\n    a = {made} + 1\n"
+    assert places(tmp_path, branch + "return x + a") == [(2, code), (4, code)]
+    assert places(tmp_path, branch + "a = a.to(x.device)\nreturn x + a") == []
+
+
+def test_tensors_elsewhere_that_are_moved_together_meet_nothing(tmp_path: Path) -> None:
+    made = "a = torch.zeros(3)\nb = torch.zeros(3)\n"
+    assert places(tmp_path, made + "return x + (a + b).to(x.device)") == []
+    moved = made + 'c = (a + b).to("cpu")\nreturn x + c'
+    assert places(tmp_path, moved) == [(3, "EXP201")]
+    assert places(tmp_path, made + "a += b\nreturn x + a") == [(1, "EXP202"), (2, "EXP202")]
+
+
+def test_an_attribute_made_of_two_is_one(tmp_path: Path) -> None:
+    init = NET.replace("torch.tensor(3.0)", "torch.ones(3) + torch.zeros(3)")
+    file = tmp_path / "net.py"
+    file.write_text(init + "        return x * self.limit\n", encoding="utf-8")
+    assert [p.rule.code for p in lint([file], Options())] == ["EXP203"]
+
+
 @pytest.mark.parametrize(
     "number",
     [
