@@ -67,6 +67,7 @@ def run(it: Interpreter, model: Instance, given: Arguments) -> None:
     if function is not None:
         it.defined(model)
         state = State(Frame(function.closure.module, model.cls, model))
+        it.running = True
         it.invoke(function, given, state)
         it.finish(state)
 
@@ -80,7 +81,9 @@ def run_entry(it: Interpreter, entry: FunctionEntry, cls: ClassEntry | None) -> 
     if owner is not None and owner.module:
         it.defined(owner)
     state = State(Frame(function.closure.module, cls, owner))
-    it.invoke(function, _given(it, function, cls), state)
+    given = _given(it, function, cls)
+    it.running = True
+    it.invoke(function, given, state)
     it.finish(state)
 
 

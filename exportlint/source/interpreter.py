@@ -79,6 +79,8 @@ class Interpreter:
         here: The state in which something happened last.
         saved: Where functions saved something: the function, and the expression that names the file.
         bindings: What binds variables in functions that were asked for it.
+        running: Whether a call is run that others follow, of which `finish` tells what it leaves for them.
+        passing: The keys of objects that such a call made: the next call makes others, unless something keeps them.
     """
 
     project: Project
@@ -111,6 +113,8 @@ class Interpreter:
     here: State | None = None
     saved: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     bindings: dict[ast.AST, dict[str, list[Binding]]] = field(default_factory=dict)
+    running: bool = False
+    passing: set[object] = field(default_factory=set)
 
     @property
     def lasting(self) -> bool:
@@ -119,7 +123,7 @@ class Interpreter:
 
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
-        self.steps, self.silent, self.optional, self.importing = _STEPS, 0, 0, 0
+        self.steps, self.silent, self.optional, self.importing, self.running = _STEPS, 0, 0, 0, False
         self.stack.clear()
         self.calls.clear()
         self.constructing.clear()
@@ -278,6 +282,8 @@ class Interpreter:
         if place not in self.instances:
             made = Instance(cls, len(self.instances) + 1, self.project.is_module(cls))
             self.instances[place] = made
+            if self.running and not self.lasting:
+                self.passing.add(made.key)
             self.attributes[made.key] = {}
             self.sites[made.key] = {}
             self._construct(made, arguments, state)
@@ -371,18 +377,31 @@ class Interpreter:
 
     def finish(self, state: State) -> None:
         """Report the state that the run changed and that its next run would see."""
+        passing = self._passing(state)
         for key, changes in self.changes.items():
-            for change in changes if key in self.reads else ():
+            for change in changes if key in self.reads and key[0] not in passing else ():
                 cls = key[0] if change.owner is None else change.owner.cls
                 classes = self.project.lineage(cls)[0] if isinstance(cls, ClassEntry) else ()
                 self.emit(Carried(change.site, change, tuple(classes)))
         for kept_at, change in self.containers.items():
-            if kept_at in self.used and not isinstance(change.old, Tensor) and not _is_emptied(change, state):
+            gone = change.owner is not None and change.owner.key in passing
+            if kept_at in self.used and not (gone or isinstance(change.old, Tensor) or _is_emptied(change, state)):
                 self.emit(Carried(change.site, change))
         self.containers.clear()
         self.used.clear()
         self.changes.clear()
         self.reads.clear()
+        self.running = False
+
+    def _passing(self, state: State) -> set[object]:
+        """The objects that end with the run: it made them, and nothing that outlives it holds them."""
+        passing = set(self.passing)
+        held = [(key[0], slot.value) for key, slot in state.heap.items()]
+        held += [(key[0], change.value) for key, changes in self.changes.items() for change in changes]
+        held += [(change.owner and change.owner.key, change.value) for change in self.containers.values()]
+        while kept := {made for owner, value in held if owner not in passing for made in _objects(value) & passing}:
+            passing -= kept
+        return passing
 
     # Globals
 
@@ -473,6 +492,19 @@ def _around(closure: Closure) -> dict[str, Value]:
         else value
         for name, value in closure.variables.items()
     }
+
+
+def _objects(value: Value) -> set[object]:
+    """The keys of the objects that this may be, or may hold."""
+    found: set[object] = set()
+    for option in options(value):
+        if isinstance(option, Instance):
+            found.add(option.key)
+        elif isinstance(option, Sequence):
+            found.update(*(_objects(item) for item in (*(option.items or ()), option.element)))
+        elif isinstance(option, Dict):
+            found.update(*(_objects(item) for item in (*(item for _, item in option.items), option.element)))
+    return found
 
 
 def _is_emptied(change: Changed, state: State) -> bool:

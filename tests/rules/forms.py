@@ -35,6 +35,15 @@ MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 FUNCTIONAL = {"imports": "import torch.nn.functional as F"}
 WINDOW = {"parameters": "x, n", "inputs": "torch.ones(2, 8), torch.tensor(3)", **FUNCTIONAL}
+METER = """class Meter:
+    def __init__(self):
+        self.n, self.seen = 0, []
+
+    def add(self, x):
+        self.n += 1
+        self.seen.append(x)
+        return torch.cat(self.seen).sum(0)
+"""
 KEPT = "class K:\n    n = 0\n\n\nC = K()"
 COUNTED = {"above": "C = {'n': 0}"}
 
@@ -457,6 +466,16 @@ FORMS = (
     _on_devices("return nn.functional.mse_loss(x, -x).cpu() + x", FINE),
     _on_devices("return torch.cat(torch.tensor_split(x, n.cpu()))", FINE, parameters="x, n",
                 inputs="torch.ones(2, 4), torch.tensor([1])"),
+    _called_twice("m = Meter()\nm.add(x)\nreturn m.add(x) * m.n", FINE, above=METER),
+    _called_twice("ms = [Meter() for _ in range(2)]\nreturn ms[0].add(x) * ms[0].n", FINE, above=METER),
+    _called_twice("return Meter().add(x)", FINE, above=METER),
+    _called_twice("m = None\nif m is None:\n    m = Meter()\nreturn m.add(x) * m.n", FINE, above=METER),
+    _called_twice("return self.m.add(x) * self.m.n", SILENT, "EXP501", "EXP501", above=METER, init="self.m = Meter()"),
+    _called_twice("return M.add(x) * M.n", SILENT, "EXP501", "EXP501", above=METER + "\nM = Meter()"),
+    _called_twice("if self.m is None:\n    self.m = Meter()\nreturn self.m.add(x) * self.m.n", SILENT, "EXP501", "EXP501",
+                  above=METER, init="self.m = None"),
+    _called_twice("if not self.ms:\n    self.ms.append(Meter())\nreturn self.ms[0].add(x) * self.ms[0].n", SILENT,
+                  "EXP501", above=METER, init="self.ms = []"),
     _called_twice("return x * self.bump()", SILENT, "EXP501", above=_BOX, init="self.bump = counter()"),
     _called_twice("return x * BUMP()", SILENT, "EXP501", above=_BOX + "\nBUMP = counter()"),
     form("bump = counter()\nreturn x * bump() * bump()", FINE, above=_BOX),
