@@ -13,6 +13,7 @@ from exportlint.source.parameters import Arguments, default
 from exportlint.source.state import Frame, State
 from exportlint.source.tree import FunctionNode, children, descendants, given, is_none, keyword_only, parameters
 from exportlint.source.values import (
+    LEFT_OUT,
     NONE,
     UNKNOWN,
     Closure,
@@ -124,7 +125,7 @@ def _parameter(it: Interpreter, parameter: Parameter, node: FunctionNode, state:
     if parameter.default is not None and (not optional or _is_examined(parameter.name, node)):
         return UNKNOWN
     if not _used_as_tensor(it, parameter.name, node, state):
-        return UNKNOWN
+        return LEFT_OUT if optional else UNKNOWN
     found = Tensor("follows", fed=True, full=True)
     return join(found, NONE) if optional else found
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import attributes, calls, conditions, subscripts, tensors
+from exportlint.source import attributes, calls, conditions, left_out, subscripts, tensors
 from exportlint.source.events import Asked, Called, Converted, Identified, Indexed, Iterated
 from exportlint.source.sites import place_parts
 from exportlint.source.statements import assign, element
@@ -299,6 +299,7 @@ def _boolean(it: Interpreter, node: ast.BoolOp, state: State) -> Value:
 
 
 def _conditional(it: Interpreter, node: ast.IfExp, state: State) -> Value:
+    names = left_out.told(node.test, state)
     true, false = conditions.branch(it, node.test, state, "conditional expression")
     values: list[Value] = []
     undecided = not true.dead and not false.dead and not conditions.is_configured(it, node.test, state)
@@ -308,7 +309,7 @@ def _conditional(it: Interpreter, node: ast.IfExp, state: State) -> Value:
             values.append(it.expression(part, side))
     it.optional -= undecided
     state.become(_joined(true, false))
-    return join_all(tuple(values))
+    return left_out.chosen(names, node, *values) if len(values) > 1 else join_all(tuple(values))
 
 
 def _comparison(it: Interpreter, node: ast.Compare, state: State) -> Value:

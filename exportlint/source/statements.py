@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import attributes, conditions, subscripts
+from exportlint.source import attributes, conditions, left_out, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.index import key_of_namespace
@@ -338,6 +338,7 @@ def _decides(body: list[ast.stmt], state: State) -> bool:
 
 def _if(it: Interpreter, node: ast.If, state: State) -> None:
     state.frame.validating = _validates(node)
+    names = left_out.told(node.test, state)
     true, false = conditions.branch(it, node.test, state, "if")
     state.frame.validating = False
     state.frame.guards.append(Guard(it.site(node.test, state), _decides(node.body, state)))
@@ -346,7 +347,9 @@ def _if(it: Interpreter, node: ast.If, state: State) -> None:
     if not false.dead:
         it.block(node.orelse, false)
     state.frame.guards.pop()
+    put = left_out.filled(names, true, false)
     state.become(join_states(true, false))
+    state.variables.update(put)
 
 
 def _while(it: Interpreter, node: ast.While, state: State) -> None:

@@ -45,6 +45,11 @@ class Later(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut(Unknown):
+    """Nothing is known but that a call may leave the argument out, so that it is ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Const(Value):
     """A Python constant, known exactly: a number, a string, a bool or ``None``."""
 
@@ -458,6 +463,7 @@ SIZE_TEXT = Static("text of a size")
 UNKNOWN = Unknown()
 SETTING = Setting()
 LATER = Later()
+LEFT_OUT = LeftOut()
 NONE = Const(None)
 INSIDE = "inside "
 """Before the place where a container lives, for the home of what is in it."""
