@@ -120,6 +120,21 @@ class Met(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Parted(Event):
+    """A test of where a tensor is decides what is computed; on a device of the type `kind`, it is something else.
+
+    Attributes:
+        kind: The type of device.
+        lacking: The dtype of what is computed elsewhere that such a device has not; empty where it has all of them.
+        casts: Whether nothing but dtypes is known to differ.
+    """
+
+    kind: str
+    lacking: str = ""
+    casts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Aligned(Event):
     """Broadcasting put the size of a dimension beside a constant one, so that they have to be equal."""
 

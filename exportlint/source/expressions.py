@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import attributes, calls, conditions, left_out, subscripts, tensors
+from exportlint.source import attributes, by_device, calls, conditions, left_out, subscripts, tensors
 from exportlint.source.events import Asked, Called, Converted, Identified, Indexed, Iterated
 from exportlint.source.sites import place_parts
 from exportlint.source.statements import assign, element
@@ -76,7 +76,9 @@ def _name(it: Interpreter, node: ast.Name, state: State) -> Value:
 
 
 def _attribute(it: Interpreter, node: ast.Attribute, state: State) -> Value:
-    return attributes.get(it, it.expression(node.value, state), node.attr, state)
+    base = it.expression(node.value, state)
+    asked = by_device.flag(it, node, base, state)
+    return attributes.get(it, base, node.attr, state) if asked is None else asked
 
 
 def _constant(it: Interpreter, node: ast.Constant, state: State) -> Value:
@@ -262,7 +264,7 @@ def _unary(it: Interpreter, node: ast.UnaryOp, state: State) -> Value:
         state.become(_joined(true, false))
         if true.dead != false.dead:
             return Const(false.dead)
-        return Static("bool")
+        return Static("bool", asks=by_device.question(it, node, state))
     value = it.expression(node.operand, state)
     if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.op, ast.USub):
         return Const(-value.value)
@@ -292,14 +294,16 @@ def _boolean(it: Interpreter, node: ast.BoolOp, state: State) -> Value:
     right = it.expression(node.values[-1], goes_on)
     it.optional -= not certain
     state.become(_joined(goes_on, stays))
-    if stays.dead:
-        return right
+    asked = None if stays.dead else by_device.question(it, node, state)
+    if stays.dead or asked is not None:
+        return right if asked is None else Static("bool", asks=asked)
     kept = tuple(v for v in options(left_value) if not (isinstance(node.op, ast.Or) and v == NONE))
     return join(join_all(kept), right)
 
 
 def _conditional(it: Interpreter, node: ast.IfExp, state: State) -> Value:
     names = left_out.told(node.test, state)
+    by_device.parts(it, node, state)
     true, false = conditions.branch(it, node.test, state, "conditional expression")
     values: list[Value] = []
     undecided = not true.dead and not false.dead and not conditions.is_configured(it, node.test, state)
@@ -332,7 +336,7 @@ def compared(it: Interpreter, node: ast.AST, op: ast.cmpop, pair: tuple[Value, V
             it.emit(Identified(it.site(node, state), left, right))
         return conditions.identity(left, right, isinstance(op, ast.Is))
     if isinstance(op, (ast.In, ast.NotIn)):
-        return _contained(it, node, pair, state)
+        return by_device.compared(it, node, op, pair, state) or _contained(it, node, pair, state)
     if is_tensor(left) or is_tensor(right):
         return _of_tensors(it, node, pair, state)
     for kind in (Array, Number, Size):
@@ -344,7 +348,7 @@ def compared(it: Interpreter, node: ast.AST, op: ast.cmpop, pair: tuple[Value, V
                     return value if isinstance(value, Array) else Truth(value, other, test, same)
     if SIZE_TEXT in pair and isinstance(op, (ast.Eq, ast.NotEq)):
         it.emit(Converted(it.site(node, state), SIZE_TEXT, "compare"))
-    return _static_comparison(op, left, right)
+    return by_device.compared(it, node, op, pair, state) or _static_comparison(op, left, right)
 
 
 def _is_number(value: Value) -> bool:

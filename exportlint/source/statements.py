@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import attributes, conditions, left_out, subscripts
+from exportlint.source import attributes, by_device, conditions, left_out, subscripts
 from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.index import key_of_namespace
@@ -339,6 +339,7 @@ def _decides(body: list[ast.stmt], state: State) -> bool:
 def _if(it: Interpreter, node: ast.If, state: State) -> None:
     state.frame.validating = _validates(node)
     names = left_out.told(node.test, state)
+    by_device.parts(it, node, state)
     true, false = conditions.branch(it, node.test, state, "if")
     state.frame.validating = False
     state.frame.guards.append(Guard(it.site(node.test, state), _decides(node.body, state)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterable
 
+    from exportlint.source.by_device import Question
     from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
     from exportlint.source.sites import Site
     from exportlint.source.tree import FunctionNode
@@ -70,10 +71,12 @@ class Static(Value):
     Attributes:
         of: The name of its type, where known.
         given: Whether it was given to the constructor, or made of what was: no call changes it.
+        asks: What it asks of where a tensor is.
     """
 
     of: str = ""
     given: bool = field(default=False, compare=False)
+    asks: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def test_all_rules_are_listed() -> None:
         ("EXP003", "error", "-"),
         ("EXP101", "error", "predicts"),
         ("EXP201", "warning, error", "predicts"),  # a literal cpu, a literal cuda
-        ("EXP204", "warning, info", "-"),
+        ("EXP204", "warning, info", "predicts"),
         ("EXP205", "info", "-"),
         ("EXP501", "error, info", "predicts"),  # a counter that nothing reads
         ("EXP403", "error (compile)", "predicts"),  # fine for torch.export.export as it is by default
