@@ -339,7 +339,11 @@ class Project:
 
 def canonical(dotted: str) -> str:
     """One name for what torch offers under several."""
-    for long, short in (("torch.nn.modules.", "torch.nn."), ("torch.functional.", "torch.")):
+    for long, short in (
+        ("torch.nn.modules.", "torch.nn."),
+        ("torch.functional.", "torch."),
+        ("functorch.", "torch.func."),
+    ):
         if dotted.startswith(long):
             return short + (dotted.rpartition(".")[2])
     return dotted

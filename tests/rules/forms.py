@@ -144,6 +144,7 @@ def _cases(subject: str, *cases: str) -> str:
     return f"match {subject}:\n" + "".join(f"    case {case}:\n        return x * 2\n" for case in cases) + "return -x"
 
 
+_LEAF = "torch.set_grad_enabled(True)\ny = x.detach().requires_grad_()\n"
 TABLE = "if n not in {0}:\n    {0}[n] = torch.arange(n, device=x.device)\nreturn x + {0}[n][:, None]"
 FORMS = (
     form("a, b = sorted([x.sum(), x.mean()])\nreturn x * a + b", BREAKS, "EXP101"),
@@ -193,6 +194,26 @@ FORMS = (
                 "EXP201"),
     form("return x + torch.cuda.FloatTensor([1.0, 2.0, 3.0, 4.0])", BREAKS, "EXP201 accelerator"),
     form("return x + torch.from_numpy(x.__array__()).to(x)", BREAKS, "EXP401"),
+    form("return x * Parameter(torch.ones(4, device=x.device), requires_grad=False)", UNTRACED, "EXP502 parameter",
+         imports="from torch.nn import Parameter"),
+    form("return x * Parameter(data=x)", ("fine", "breaks", "fine"), "EXP502 parameter of a tensor",
+         imports="from torch.nn.parameter import Parameter"),
+    form("return x * nn.Parameter(self.w)", ("fine", "breaks", "fine"), "EXP502 parameter of a tensor",
+         init="self.w = nn.Parameter(torch.ones(4))"),
+    form("return x * made(x)", UNTRACED, "EXP502 parameter",
+         above="def made(x):\n    return nn.Parameter(torch.zeros(4, device=x.device))"),
+    form("return x * 2 if isinstance(self.w, nn.Parameter) else x", FINE, init="self.w = nn.Parameter(torch.ones(4))"),
+    form("return torch.func.vjp(torch.sin, x)[0]", NO_EXPORT, "EXP402 gradient"),
+    form("return vjp(torch.sin, x)[0]", NO_EXPORT, "EXP402 gradient", imports="from functorch import vjp"),
+    form("return torch.func.jacrev(torch.sin)(x).sum((2, 3)) + x", NO_EXPORT, "EXP402 gradient"),
+    form("return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1]", FINE),
+    form("return torch.func.vmap(torch.sin)(x)", FINE),
+    form(f"{_LEAF}return torch.autograd.grad(y.sin().sum(), y)[0]", UNTRACED, "EXP402 untraced"),
+    form(f"{_LEAF}return grad(y.sin().sum(), y)[0]", UNTRACED, "EXP402 untraced",
+         imports="from torch.autograd import grad"),
+    form(f"{_LEAF}y.sin().sum().backward()\nreturn y.grad", UNTRACED, "EXP402 untraced"),
+    form(f"{_LEAF}torch.autograd.backward(y.sin().sum())\nreturn y.grad", UNTRACED, "EXP402 untraced"),
+    form("return torch.autograd.functional.jacobian(torch.sin, x).sum((2, 3)) + x", UNTRACED, "EXP402 untraced"),
     form("return x * self.step()", FINE, init="self.step = lambda: 2", above=_COUNTER),
     form("step = counter()\nreturn x * step() * step()", FINE, above=_COUNTER),
     form("return x * STEP()", SILENT, "EXP501", above=_COUNTER + "\nSTEP = counter()"),

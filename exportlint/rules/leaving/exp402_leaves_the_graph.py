@@ -28,7 +28,8 @@ _THREADS = frozenset(
 )
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
 _UNTRACED = _PROGRESS | {"torch.save", "torch.autograd.context.mark_dirty", "functools.partialmethod"}
-_GRADIENTS = frozenset({"torch.func.grad", "torch.func.grad_and_value"})
+_GRADIENTS = frozenset({f"torch.func.{name}" for name in ("grad", "grad_and_value", "vjp", "jacrev")})
+_AUTOGRAD = ("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.")
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 
 
@@ -36,12 +37,22 @@ def match(event: Event) -> Iterator[Match]:
     """A call that capture cannot follow, or a device that is entered."""
     if isinstance(event, Called):
         yield from _called(event)
+        yield from _gradients(event)
     elif isinstance(event, Entered) and isinstance(event.value, Device):
         yield Match(event.site, f"`with {event.site.text}` is nothing that TorchDynamo follows", "untraced")
 
 
 def _parts(value: Value) -> tuple[Value, ...]:
     return tuple(part for _, part in value.items) if isinstance(value, Dict) else (value,)
+
+
+def _gradients(event: Called) -> Iterator[Match]:
+    """Gradients that are taken by transforms of functions, or as a training loop takes them."""
+    text = f"`{event.site.text}` takes a gradient inside of forward"
+    if event.name in _GRADIENTS:
+        yield Match(event.site, text, "gradient")
+    elif event.name.startswith(_AUTOGRAD) or (event.name == ".backward" and isinstance(event.receiver, Tensor)):
+        yield Match(event.site, f"{text}, which TorchDynamo refuses", "untraced")
 
 
 def _called(event: Called) -> Iterator[Match]:
@@ -58,8 +69,6 @@ def _called(event: Called) -> Iterator[Match]:
         yield Match(event.site, f"{text} copies a tensor as a Python object", "copy", "Use tensor.clone().", fix=clone)
     elif event.name == "torch.load" or (event.name == "torch.save" and given is not None and tensors(_parts(given))):
         yield Match(event.site, f"{text} needs the data of tensors, and a captured tensor has none")
-    elif event.name in _GRADIENTS:
-        yield Match(event.site, f"{text} takes a gradient inside of forward", "gradient")
     elif event.name == "torch._shape_as_tensor":
         yield Match(
             event.site,
