@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from exportlint.source import attributes
 from exportlint.source.events import Asked, Changed, Converted, Identified, Indexed, Iterated
+from exportlint.source.parameters import is_input
 from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
     NONE,
@@ -71,7 +72,7 @@ def _number(it: Interpreter, node: ast.Call, name: str, given: Arguments, state:
         return Const(0) if value is None else Static(name)
     it.emit(Converted(it.site(node, state), value, name))
     if is_tensor(value):
-        return Number(name, it.site(node, state), name == "float")
+        return Number(name, it.site(node, state), name == "float", is_input(it, node.args[0] if node.args else node))
     if isinstance(value, Array):
         return Number("array", value.site) if value.site is not None and not value.of_size else Static(name)
     if isinstance(value, Const) and isinstance(value.value, (int, float)):

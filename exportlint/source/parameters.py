@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from exportlint.source.tree import Parameter, keyword_only
+from exportlint.source.tree import Parameter, bound_in, keyword_only, parameters
 from exportlint.source.tree import positional as positional_of
 from exportlint.source.values import (
     NONE,
@@ -87,6 +87,14 @@ def bind(it: Interpreter, function: Function, arguments: Arguments, inner: State
         inner.variables[parameter.name] = _keyword(it, parameter, keywords, arguments, inner)
     if node.args.kwarg is not None:
         inner.variables[node.args.kwarg.arg] = Dict(tuple(keywords.items()), kept=OPEN if arguments.open else "")
+
+
+def is_input(it: Interpreter, node: ast.AST) -> bool:
+    """Whether an expression of the function that is captured is the name of a parameter that nothing binds anew."""
+    function = it.stack[0] if len(it.stack) == 1 else None
+    if not isinstance(node, ast.Name) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    return any(each.name == node.id for each in parameters(function)) and node.id not in bound_in(function)
 
 
 def _each(it: Interpreter, parameter: ast.arg, inner: State) -> Value:

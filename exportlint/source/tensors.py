@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source import at_hand
 from exportlint.source.events import Aligned, Converted, Met, Used
 from exportlint.source.facts import facts
+from exportlint.source.parameters import is_input
 from exportlint.source.values import (
     NONE,
     UNKNOWN,
@@ -34,8 +36,6 @@ from exportlint.source.values import (
 )
 
 if TYPE_CHECKING:
-    import ast
-
     from exportlint.source.facts import Operator
     from exportlint.source.interpreter import Interpreter
     from exportlint.source.parameters import Arguments
@@ -318,7 +318,10 @@ def call_method(
         return UNKNOWN
     if operator.returns in ("bool", "number"):
         data = name in facts().data_dependent_value and not is_exact(receiver)
-        return Number(name, it.site(node, state), receiver.real and name == "item") if data else Static()
+        if not data:
+            return Static()
+        of_input = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_input(it, node.func.value)
+        return Number(name, it.site(node, state), receiver.real and name == "item", of_input)
     if operator.device or name.startswith("new_"):
         use(it, arguments.all)
         return _new(it, node, (receiver, name), arguments, state)

@@ -144,11 +144,19 @@ class Size(Value):
 
 @dataclass(frozen=True, slots=True)
 class Number(Value):
-    """A Python number read out of a tensor, or a size that depends on a tensor's content; `real` if surely a float."""
+    """A Python number read out of a tensor, or a size that depends on a tensor's content.
+
+    Attributes:
+        how: What read it.
+        site: Where it was read.
+        real: Whether it surely is a float.
+        given: Whether it was read out of an input itself, and not of what was computed.
+    """
 
     how: str
     site: Site | None = field(default=None, compare=False)
     real: bool = False
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 FUNCTIONAL = {"imports": "import torch.nn.functional as F"}
 WINDOW = {"parameters": "x, n", "inputs": "torch.ones(2, 8), torch.tensor(3)", **FUNCTIONAL}
+STEPS = {
+    "imports": "import os",
+    "build": 'os.environ.pop("EXAMPLE_STEPS", None)\nreturn Net().eval()',
+    "inputs2": '(os.environ.update(EXAMPLE_STEPS="3"), torch.ones(2, 4))[1]',
+}
 METER = """class Meter:
     def __init__(self):
         self.n, self.seen = 0, []
@@ -454,6 +459,20 @@ FORMS = (
     form("return x * 2 if x.shape[0].__gt__(7) else x", SPECIALISES, "EXP301", **ROWS),
     form("return x.reshape(x.shape[0].__int__(), 4)", ("specialises", "specialises", "breaks"), "EXP301",
          "EXP301 index method", **ROWS),
+    form("return x * 2 if n.item() == 3 else x", NO_EXPORT, "EXP102 asked of an input", **INTEGER),
+    form("k = int(n)\nreturn x * 2 if k > 2 else x", NO_EXPORT,
+         "EXP102 asked of an input", "EXP102 conversion", **INTEGER),
+    form("k = n.item()\nwhile k > 0:\n    x = x * 2\n    k -= 1\nreturn x", NO_EXPORT,
+         "EXP102 asked of an input", **INTEGER),
+    form(_cases("n.item()", "0", "3"), NO_EXPORT, "EXP102 asked of an input", **INTEGER),
+    form("n = n + 1\nreturn x * 2 if n.item() == 3 else x", BREAKS, "EXP102", **INTEGER),
+    form("return x * 2 if (n * 2).item() == 3 else x", BREAKS, "EXP102", **INTEGER),
+    form("return x * 2 if n.item() > 0.5 else x", BREAKS, "EXP102", parameters="x, n",
+         inputs="torch.ones(2, 4), torch.tensor(0.7)"),
+    _called_twice("for _ in range(int(os.environ.get('EXAMPLE_STEPS', '2'))):\n    x = x + 1\nreturn x",
+                  ("silent", "silent", "silent"), "EXP303", **STEPS),
+    _called_twice("for _ in range(random.randint(1, 9)):\n    x = x + 1\nreturn x", DRAWN, "EXP303 random range",
+                  imports="import random"),
     form("return x * {3: 1.0, 1: 2.0}[n.item()]", NO_EXPORT, "EXP102 lookup", **INTEGER),
     form("return x * {3: 1.0, 1: 2.0}.get(n.item(), 5.0)", NO_EXPORT, "EXP102 lookup", **INTEGER),
     form("return x * T[n.item() > 2]", NO_EXPORT, "EXP102 lookup", **INTEGER, above="T = {True: 1.0, False: 2.0}"),
@@ -495,10 +514,10 @@ FORMS = (
     _called_twice("ms = [Meter() for _ in range(2)]\nreturn ms[0].add(x) * ms[0].n", FINE, above=METER),
     _called_twice("return Meter().add(x)", FINE, above=METER),
     _called_twice("m = None\nif m is None:\n    m = Meter()\nreturn m.add(x) * m.n", FINE, above=METER),
-    _called_twice("return self.m.add(x) * self.m.n", SILENT, "EXP501", "EXP501", above=METER, init="self.m = Meter()"),
-    _called_twice("return M.add(x) * M.n", SILENT, "EXP501", "EXP501", above=METER + "\nM = Meter()"),
+    _called_twice("return self.m.add(x) * self.m.n", SILENT, "EXP501", above=METER, init="self.m = Meter()"),
+    _called_twice("return M.add(x) * M.n", SILENT, "EXP501", above=METER + "\nM = Meter()"),
     _called_twice("if self.m is None:\n    self.m = Meter()\nreturn self.m.add(x) * self.m.n", SILENT, "EXP501",
-                  "EXP501", above=METER, init="self.m = None"),
+                  above=METER, init="self.m = None"),
     _called_twice("if not self.ms:\n    self.ms.append(Meter())\nreturn self.ms[0].add(x) * self.ms[0].n", SILENT,
                   "EXP501", above=METER, init="self.ms = []"),
     _called_twice("return x * self.bump()", SILENT, "EXP501", above=_BOX, init="self.bump = counter()"),

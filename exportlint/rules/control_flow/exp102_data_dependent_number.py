@@ -99,10 +99,17 @@ def _origin(number: Number) -> str:
 def _asked(event: Asked) -> Iterator[Match]:
     number = _number(event.value)
     if number is not None:
-        variant = "assert" if event.by == "assert" else ""
+        variant = "assert" if event.by == "assert" else "asked of an input" if _is_whole_input(event, number) else ""
         text = f"`{event.text}` is decided by {_origin(number)}"
         decides = number.how == "item" and event.by in ("if", "conditional expression")
         yield Match(event.site, text, variant, _CHOSEN if decides else "", fix=_fix(event, number))
+
+
+def _is_whole_input(event: Asked, number: Number) -> bool:
+    """Whether an integer is asked that is an input, which torch.compile guards: by what it is compared with."""
+    against = [option.against for option in options(event.value) if isinstance(option, Truth)]
+    whole = all(isinstance(v, Const) and isinstance(v.value, int) and not isinstance(v.value, bool) for v in against)
+    return number.given and not number.real and bool(against) and whole
 
 
 def _fix(event: Asked, number: Number) -> Fix | None:
@@ -172,8 +179,8 @@ def _iterated(event: Iterated) -> Iterator[Match]:
     value = event.value
     if isinstance(value, Tensor) and value.counted and event.by in ("for", "comprehension", "zip", "starred"):
         yield Match(event.site, f"the loop runs over `{event.site.text}`, whose length depends on data")
-    elif isinstance(value, Sequence) and value.kind == "range" and isinstance(value.dim, Number):
-        yield Match(event.site, f"the loop runs as often as {_origin(value.dim)} says", "range")
+    elif isinstance(value, Sequence) and value.kind == "range" and (number := _number(value.dim)) is not None:
+        yield Match(event.site, f"the loop runs as often as {_origin(number)} says", "range")
 
 
 def _indexed(event: Indexed) -> Iterator[Match]:
@@ -215,6 +222,16 @@ RULE = Rule(
                     assert x.sum().item() > 0
                     return torch.log(x)
             """),
+        ),
+        "asked of an input": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                """
+                def forward(self, x, n):
+                    return x * 2 if n.item() > 3 else x
+                """,
+                inputs="torch.ones(2, 4), torch.tensor(3)",
+            ),
         ),
         "conversion": Variant(
             outcomes=outcomes(export="breaks", strict="fine", compiled="fine"),

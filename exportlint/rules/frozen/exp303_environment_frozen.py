@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from exportlint.fixes.edits import ARGUMENT, AT_HAND, Computed, Hoisted, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Asked, Event, Indexed, Used
-from exportlint.source.values import External, Number, Truth, options
+from exportlint.source.events import Asked, Event, Indexed, Iterated, Used
+from exportlint.source.values import External, Number, Sequence, Truth, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,8 @@ def match(event: Event) -> Iterator[Match]:
         yield Match(event.site, text, fix=_read_before(event.site))
     elif isinstance(event, Used):
         yield from _read(event.number)
+    elif isinstance(event, Iterated) and isinstance(event.value, Sequence) and isinstance(event.value.dim, Number):
+        yield from _read(event.value.dim)
     elif isinstance(event, Asked):
         for option in options(event.value):
             number = option.of if isinstance(option, Truth) else option
@@ -169,6 +171,6 @@ RULE = Rule(
     ),
     proof="surroundings",
     observed_by=(Observer(check="state"), Observer(check="compile", mode="compile")),
-    events=(Asked, Indexed, Used),
+    events=(Asked, Indexed, Iterated, Used),
     match=match,
 )
