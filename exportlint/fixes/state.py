@@ -169,6 +169,9 @@ def _nn_name(tree: Tree, kind: str) -> tuple[str, list[Text]]:
 def renamed(tree: Tree, edit: Renamed) -> list[Text]:
     """An attribute under another name, wherever its class names it."""
     cls = tree.around(tree.expression(edit.range), cst.ClassDef)
+    for other in tree.inside(tree.module, cst.ClassDef):
+        if any(last_name(base.value) == cls.name.value for base in other.bases):
+            raise UnfitError("a class that derives from this one may name it")
     attributes = list(tree.inside(cls, cst.Attribute))
     new = _free(edit.new, {node.attr.value for node in attributes} | _bound_by_class(cls))
     found = [tree.span(node.attr) for node in attributes if is_attribute(node, edit.name)]
@@ -239,6 +242,8 @@ def owned(tree: Tree, edit: Owned) -> list[Text]:
     operator = _INPLACE.get(type(change.operator))
     function, cls = tree.around(change, cst.FunctionDef), tree.around(change, cst.ClassDef)
     new = edit.name.lower()
+    if not new.isidentifier():
+        raise UnfitError("it is no global of this file")
     _need_alone(tree, function, edit.name)
     if operator is None or tree.parents[tree.parents[function]] is not cls:
         raise UnfitError("it is no plain counter")

@@ -315,3 +315,51 @@ def test_only_a_mask_that_masks_nothing_is_forgotten_in_eager_alone() -> None:
 def test_one_draw_decides_as_a_number() -> None:
     source = method("return x * 2 if random.random() > 0.5 else x", imports="import random")
     assert mended(source).data.decode() == source
+
+
+COUNTED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        {change}
+        return x * Net.calls
+"""
+
+
+@pytest.mark.parametrize("change", ["type(self).calls += 1", "Net.calls += 1"])
+def test_an_attribute_of_a_class_becomes_no_buffer(change: str) -> None:
+    source = COUNTED.format(change=change)
+    assert mended(source).data.decode() == source
+
+
+RESERVED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("code", torch.ones(4))
+
+    def forward(self, x):
+        return x * self.code
+"""
+DERIVED = """
+
+class Other(Net):
+    def forward(self, x):
+        return x - self.code
+"""
+
+
+@pytest.mark.parametrize(("below", "renamed"), [("", True), (DERIVED, False)])
+def test_a_name_is_kept_that_a_derived_class_may_use(below: str, renamed: bool) -> None:
+    found = mended(RESERVED + below).data.decode()
+    assert ('"code_"' in found) is renamed
+    assert ("self.code_" in found) is renamed
