@@ -37,12 +37,21 @@ class Kept:
         place: The line that keeps it, where the source could be read.
         attribute: Whether it is an attribute of a module.
         parameters: Whether it is, or holds, parameters that no module registers.
+        container: The type of what holds the tensor, such as ``dict``; empty where it is the tensor itself.
     """
 
     where: str
     place: Place | None
     attribute: bool = False
     parameters: bool = False
+    container: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        article = "an" if self.container[:1].lower() in "aeiou" else "a"
+        held = f"{article} {self.container} that holds " if self.container else ""
+        return f"{self.where} is {held}a tensor outside the state dict"
 
 
 @dataclass(slots=True)
@@ -59,7 +68,9 @@ class KeptTensors:
             if id(tensor) in registered:
                 continue
             if kept is None:
-                kept = dataclasses.replace(made(), parameters=isinstance(tensor, torch.nn.Parameter))
+                container = "" if value is tensor else type(value).__name__
+                parameters = isinstance(tensor, torch.nn.Parameter)
+                kept = dataclasses.replace(made(), parameters=parameters, container=container)
             self._found.setdefault(id(tensor), (tensor, kept))
             storage = _storage(tensor)
             if storage:

@@ -25,6 +25,7 @@ Change = Literal[
     "data",
     "bound",
     "always",
+    "cdist",
 ]
 
 CHANGES: Mapping[Change, str] = {
@@ -46,6 +47,8 @@ CHANGES: Mapping[Change, str] = {
     "torch._check.",
     "always": "Use Dim.DYNAMIC in place of a named Dim, with the same range, as in Dim.DYNAMIC(max=64): torch then "
     "checks it in each call instead of proving it.",
+    "cdist": 'Give cdist a compute_mode, "use_mm_for_euclid_dist" or "donot_use_mm_for_euclid_dist": without one it '
+    "chooses by whether there are more than 25 rows.",
     "bound": "Replace the condition on the sizes by tensor operators that hold for all of them.",
 }
 
@@ -70,6 +73,8 @@ def of_guard(guard: Guard) -> str:
     kind, relation = kind_of(guard), getattr(guard.expression, "rel_op", None)
     if kind == "bound" and relation == "==" and _is_linear(guard.expression):
         return CHANGES["related"]
+    if kind == "bounded" and guard.place is not None and "cdist(" in guard.place.source:
+        return CHANGES["cdist"]
     size = _left_out(guard)
     if size is not None:
         return CHANGES["left out"].replace("7", str(size - 1)) if size > 2 else CHANGES["apart"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from exportlint.source import call_sites
@@ -70,15 +71,28 @@ def completed(it: Interpreter, match: Match) -> Fix | None:
     fix = match.fix
     if fix is None or not fix.needs_tensor:
         return fix
-    node = match.site.node
-    there = it.at_hand.get(node)
-    if there is None and it.calling is not None and it.stack:
-        there = _found(it, it.calling)
-    name = _best(node, there) if there is not None else None
+    there, name = _at(it, match)
     if name is None or there is None:
         return None
     helps = len(it.stack) > 1 and isinstance(there.function, FunctionNode) and there.function.name != "forward"
     return fix.with_tensor(name, call_sites.behind(there.function, name) if helps else ())
+
+
+def rewritten(it: Interpreter, match: Match, otherwise: str) -> str:
+    """The rewrite of a match, or of its rule, with the name of the tensor at hand in place of ``x``."""
+    name = _at(it, match)[1] if match.fix is not None and match.fix.needs_tensor else None
+    if name is None:
+        return match.rewrite
+    return re.sub(r"\bx(?=\.)", name, match.rewrite or otherwise)
+
+
+def _at(it: Interpreter, match: Match) -> tuple[AtHand | None, str | None]:
+    """What is at hand where a match is, and the name that is best known to be bound."""
+    node = match.site.node
+    there = it.at_hand.get(node)
+    if there is None and it.calling is not None and it.stack:
+        there = _found(it, it.calling)
+    return there, _best(node, there) if there is not None else None
 
 
 def _best(node: ast.AST, there: AtHand) -> str | None:

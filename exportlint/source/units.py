@@ -267,7 +267,7 @@ def _heard(rule: Rule, match: Match, site: Site, calls: list[Site], event: Event
         match.variant,
         site.range,
         match.message,
-        at_hand.missing(it, match) if completed is None else match.rewrite,
+        at_hand.missing(it, match) if completed is None else at_hand.rewritten(it, match, rule.rewrite),
         match.guess,
         it.of_case or not it.optional,
         it.of_case,

@@ -15,6 +15,11 @@ BODIES = {
     "hardcoded: ": ("device", "EXP201", model('return x + torch.ones(4, device="cpu")')),
     "missing device: ": ("device", "EXP202", model("return x + torch.ones(4)")),
     "is a tensor outside the state dict": ("device", "EXP203", model("return x + self.t", "self.t = torch.ones(4)")),
+    "is a dict that holds a tensor outside the state dict": (
+        "device",
+        "EXP203",
+        model("return x + self.t['a']", "self.t = {'a': torch.ones(4)}"),
+    ),
     "branch on device: ": ("device", "EXP204", model("return x * 2 if x.is_cuda else x")),
     "followed but baked: ": ("device", "EXP205", model("return x + torch.ones(4, device=x.device)")),
     "index lost: ": ("device", "EXP205", model("return x + torch.ones(4, device=x.device.type)")),

@@ -29,6 +29,8 @@ ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
 DRAWN = ("silent", "breaks", "breaks" if RELEASE < (2, 14) else "fine")
 ROW = {"inputs": "torch.ones(6, 4)", "shapes": '{"x": {0: torch.export.Dim.DYNAMIC}}'}
+MANY = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(40, 4)"}
+CODES = {"init": "self.c = nn.Parameter(torch.ones(3, 4))\nself.big = nn.Parameter(torch.ones(99, 4))"}
 NUMPY = {"imports": "import numpy as np"}
 OUT = {"imports": "from dataclasses import dataclass", "above": "@dataclass\nclass Out:\n    x: torch.Tensor"}
 MATH = {"imports": "import math"}
@@ -429,6 +431,13 @@ FORMS = (
     form("return x.sum() + torch.linspace(0, 1, n.item(), device=x.device)", NO_EXPORT, "EXP102 range", **WINDOW),
     form("return F.interpolate(x[None], size=n.item())", FINE, **WINDOW),
     form("return torch.linspace(0, n.item(), 4, device=x.device) + x", FINE, **INTEGER),
+    form("return torch.cdist(x, self.c)", SPECIALISES, "EXP301", **MANY, **CODES),
+    form("return torch.cdist(x1=x, x2=self.big)", SPECIALISES, "EXP301", **MANY, **CODES),
+    form("return torch.cdist(self.c, x, 2.0)", SPECIALISES, "EXP301", **MANY, **CODES),
+    form("return torch.cdist(self.big, x)", FINE, **MANY, **CODES),
+    form("return torch.cdist(x, self.c, p=1.0)", FINE, **MANY, **CODES),
+    form("return torch.cdist(x, self.c, compute_mode='use_mm_for_euclid_dist')", FINE, **MANY, **CODES),
+    form("return torch.cdist(x.T[:, :3], self.c[:, :3])", FINE, **MANY, **CODES),
     form("return F.avg_pool1d(x.t(), x.shape[0])", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
     form("return F.max_pool1d(x.t(), kernel_size=x.shape[0], stride=1)", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),
     form("return F.avg_pool2d(x[None], (x.shape[0], 1))", SPECIALISES, "EXP301", **FUNCTIONAL, **ROWS),

@@ -152,6 +152,23 @@ def test_what_another_class_reads_of_itself_is_not_the_counter(  # the name alon
             "Pass the device of a tensor at hand: device=x.device",
         ),
         (
+            "def forward(self, hidden):\n    return hidden + torch.arange(4)",
+            "Pass the device of a tensor at hand: device=hidden.device, or use hidden.new_zeros and its like.",
+        ),
+        (
+            "def forward(self, hidden):\n    return hidden + torch.zeros(4, device='cpu')",
+            "Take the device from a tensor at hand: device=hidden.device.",
+        ),
+        (
+            "def forward(self, hidden):\n    return hidden + hidden.sum(0).cpu()",
+            "Move it to the device of a tensor at hand: .to(hidden.device) instead of .cpu().",
+        ),
+        (
+            "def forward(self, hidden):\n    return self.steps(hidden, 4)\n\n"
+            "def steps(self, queries, n):\n    return queries + torch.arange(n)",
+            "Pass the device of a tensor at hand: device=queries.device, or use queries.new_zeros and its like.",
+        ),
+        (
             "def forward(self, x):\n    return x + torch.from_numpy(TABLE)",
             "Move it to the device of a tensor at hand: .to(x.device).",
         ),
@@ -167,3 +184,45 @@ def test_what_another_class_reads_of_itself_is_not_the_counter(  # the name alon
 )
 def test_a_rewrite_fits_where_it_stands(tmp_path: Path, forward: str, rewrite: str) -> None:
     assert only(tmp_path, forward, above="import numpy as np\n\nTABLE = np.ones(4)").rewrite.startswith(rewrite)
+
+
+CAST = "; a buffer of floats is also cast by .to(dtype), as the plain tensor was not."
+
+
+@pytest.mark.parametrize(
+    ("kept", "init", "above", "words", "rewrite"),
+    [
+        ("self.t", "self.t = torch.ones(4)", "", "`self.t` is a plain tensor", 'Register it: self.register_buffer("t"'),
+        ("T", "", "T = torch.ones(4)", "`T` is a plain tensor", 'Register it: self.register_buffer("T"'),
+        (
+            "T['a']",
+            "",
+            "T = {'a': torch.ones(4)}",
+            "the global container `T` holds a plain tensor",
+            "Make the tensors where they are used, on the device of the inputs, or keep them in buffers",
+        ),
+        (
+            "self.t[0]",
+            "self.t = [torch.ones(4)]",
+            "",
+            "the container `self.t` holds a plain tensor",
+            'Register each tensor: self.register_buffer(f"t_{i}"',
+        ),
+    ],
+)
+def test_what_is_outside_of_the_state_is_called_what_it_is(
+    tmp_path: Path, kept: str, init: str, above: str, words: str, rewrite: str
+) -> None:
+    found = only(tmp_path, result(f"x * {kept}"), init=init, above=above)
+    assert found.message.startswith(f"{words}, which .to() does not move")
+    assert found.rewrite.startswith(rewrite)
+    assert found.rewrite.endswith(CAST)
+
+
+def test_a_distance_is_told_which_way_to_compute(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    text = example(result("torch.cdist(x, x)"), inputs="torch.ones(3, 4)", inputs2="torch.ones(5, 4)")
+    file.write_text(text, encoding="utf-8")
+    (found,) = lint([file], Options())
+    assert found.rule.code == "EXP301"
+    assert found.rewrite.startswith('Choose one way to compute: compute_mode="use_mm_for_euclid_dist"')

@@ -124,7 +124,7 @@ def _on_the_cpu(ctx: Context, report: Report) -> Watched | None:
         )
     for kept, place in provenance.writes:
         if kept.attribute:
-            report.add(_written_outside_state(kept.where, kept.place or place, place))
+            report.add(_written_outside_state(kept.words, kept.place or place, place))
     _autocasts(report, provenance)
     return marked
 
@@ -200,9 +200,9 @@ def _on_others(ctx: Context, watched: Watched, devices: list[Elsewhere]) -> Othe
     return runs
 
 
-def _written_outside_state(where: str, place: Place | None, written: Place | None) -> Finding:
+def _written_outside_state(words: str, place: Place | None, written: Place | None) -> Finding:
     evidence = None if written is None else f"written in place at {display_path(written.file)}:{written.line}"
-    message = f"{where} is a tensor outside the state dict that forward writes to: the program does not keep it"
+    message = f"{words} that forward writes to: the program does not keep it"
     return blame.finding("EXP203", message, place, outcome="unportable", evidence=evidence)
 
 

@@ -154,7 +154,7 @@ def blame_origin(origin: Origin | None, used: Place | None) -> tuple[str, str, P
     from exportlint.devices.kept import Kept
 
     if isinstance(origin, Kept):
-        message = f"{origin.where} is a tensor outside the state dict: it stays on the CPU when the model moves"
+        message = f"{origin.words}: it stays on the CPU when the model moves"
         return "EXP203", message, origin.place or used
     if origin is not None and origin.label == "followed" and origin.earlier:
         message = (

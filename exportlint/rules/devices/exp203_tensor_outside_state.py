@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from exportlint.source.sites import Range
 
 
+_CAST = "a buffer of floats is also cast by .to(dtype), as the plain tensor was not."
+
+
+def _register(name: str) -> str:
+    return f'Register it: self.register_buffer("{name}", ..., persistent=False); {_CAST}'
+
+
 def _registered(place: Range, name: str) -> Fix:
     """Unsafe: a buffer is cast with the model, and no class below may bind something else to the name."""
     return fix("Register it as a buffer outside of the state dict", Registered(place, name), unsafe=True)
@@ -44,7 +51,7 @@ def match(event: Event) -> Iterator[Match]:
             event.origin,
             f"`self.{event.name}` is a plain tensor, and forward writes to it at line {event.site.line}",
             "written",
-            rewrite=f'Register it: self.register_buffer("{event.name}", ..., persistent=False).',
+            rewrite=_register(event.name),
             fix=_registered(event.origin.range, event.name),
         )
 
@@ -59,9 +66,14 @@ def _met(event: Met) -> Match:
     named = {"attribute": f"self.{name}", "default": f"the default of {name}"}.get(kind, name)
     meets = "which .to() does not move, and it meets tensors that follow the inputs"
     if inside:
-        rewrite = f'Register each tensor: self.register_buffer(f"{name}_{{i}}", ..., persistent=False).'
-        return Match(event.site, f"`{named}` holds a plain tensor, {meets}", rewrite=rewrite)
-    rewrite = f'Register it: self.register_buffer("{name}", ..., persistent=False).'
+        rewrite = f'Register each tensor: self.register_buffer(f"{name}_{{i}}", ..., persistent=False); {_CAST}'
+        if kind == "global":
+            rewrite = (
+                f"Make the tensors where they are used, on the device of the inputs, or keep them in buffers; {_CAST}"
+            )
+        what = "global container" if kind == "global" else "container"
+        return Match(event.site, f"the {what} `{named}` holds a plain tensor, {meets}", rewrite=rewrite)
+    rewrite = _register(name)
     registered = _registered(event.site.range, name)
     moved = Followed(event.site.range, name, f"{AT_HAND}.device")
     followed = fix(f"Move it to the device of `{AT_HAND}`", moved, unsafe=True)
@@ -79,7 +91,7 @@ RULE = Rule(
     code="EXP203",
     name="tensor-outside-state",
     summary="A tensor is kept as a plain attribute, so neither .to() nor the state dict knows it",
-    rewrite="Register it: self.register_buffer(name, tensor, persistent=False).",
+    rewrite=f"Register it: self.register_buffer(name, tensor, persistent=False); {_CAST}",
     page=__doc__,
     outcomes=outcomes(export="unportable", strict="unportable", compiled="fine"),
     variants={

@@ -154,7 +154,30 @@ def _mapped(event: Iterated) -> Fix:
     return fix("Compute all rows at once", Vectorised(event.site.range), unsafe=True)
 
 
+_PATH = 'Choose one way to compute: compute_mode="use_mm_for_euclid_dist", or "donot_use_mm_for_euclid_dist".'
+_EUCLID, _FEW = Const("use_mm_for_euclid_dist_if_necessary"), 25
+
+
+def _rows(value: Value | None) -> Value:
+    dims = value.dims or () if isinstance(value, Tensor) else ()
+    return dims[-2] if len(dims) > 1 else UNKNOWN
+
+
+def _distances(event: Called) -> Iterator[Match]:
+    """``torch.cdist`` goes by whether either side has more than 25 rows, the first asked first, unless told otherwise."""
+    given = dict(zip(("x1", "x2", "p", "compute_mode"), event.arguments, strict=False)) | dict(event.keywords)
+    first, second = map(_rows, (given.get("x1"), given.get("x2")))
+    open_ended = given.get("p", Const(2)) in (Const(2), Const(2.0)) and given.get("compute_mode", _EUCLID) == _EUCLID
+    decided = first.value if isinstance(first, Const) else first.example if isinstance(first, Size) else None
+    few = isinstance(decided, int) and decided <= _FEW
+    if open_ended and (_requested((first,)) or (few and _requested((second,)))):
+        text = f"`{event.site.text}` computes in another way for more than {_FEW} rows, and the program keeps one"
+        yield Match(event.site, text, rewrite=_PATH)
+
+
 def _called(event: Called) -> Iterator[Match]:
+    if event.name == "torch.cdist":
+        yield from _distances(event)
     given = (*event.arguments, *event.keywords.values())
     pieces = event.result.dim if event.name in _PIECES and isinstance(event.result, Sequence) else UNKNOWN
     if _requested((pieces,)) or (event.name in _CHUNKS and _requested(given[-2:])):
