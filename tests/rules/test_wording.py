@@ -164,9 +164,8 @@ def test_what_another_class_reads_of_itself_is_not_the_counter(  # the name alon
             "Move it to the device of a tensor at hand: .to(hidden.device) instead of .cpu().",
         ),
         (
-            "def forward(self, hidden):\n    return self.steps(hidden, 4)\n\n"
-            "def steps(self, queries, n):\n    return queries + torch.arange(n)",
-            "Pass the device of a tensor at hand: device=queries.device, or use queries.new_zeros and its like.",
+            "def forward(self, h):\n    return self.add(h)\n\ndef add(self, rows):\n    return rows + torch.ones(4)",
+            "Pass the device of a tensor at hand: device=rows.device, or use rows.new_zeros and its like.",
         ),
         (
             "def forward(self, x):\n    return x + torch.from_numpy(TABLE)",

@@ -164,7 +164,7 @@ def _rows(value: Value | None) -> Value:
 
 
 def _distances(event: Called) -> Iterator[Match]:
-    """``torch.cdist`` goes by whether either side has more than 25 rows, the first asked first, unless told otherwise."""
+    """``torch.cdist`` goes by whether a side has more than 25 rows, the first side first, unless told otherwise."""
     given = dict(zip(("x1", "x2", "p", "compute_mode"), event.arguments, strict=False)) | dict(event.keywords)
     first, second = map(_rows, (given.get("x1"), given.get("x2")))
     open_ended = given.get("p", Const(2)) in (Const(2), Const(2.0)) and given.get("compute_mode", _EUCLID) == _EUCLID
