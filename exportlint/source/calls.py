@@ -322,7 +322,13 @@ def _collection(name: str, given: Arguments) -> Value | None:
     if name == "collections.deque":
         first = given.get(0)
         return Sequence(None, first.any) if isinstance(first, Sequence) else Sequence(()) if first is None else None
-    return Dict() if name in ("collections.OrderedDict", "collections.defaultdict") else None
+    if name == "collections.Counter":
+        return Dict(element=Static("int"))
+    if name == "collections.defaultdict":
+        made = given.get(0)
+        of = made.name.rpartition(".")[2] if isinstance(made, External) else ""
+        return Dict(element=Static(of)) if of in ("int", "float") else Dict()
+    return Dict() if name == "collections.OrderedDict" else None
 
 
 def _parts(given: Arguments) -> tuple[Value, ...]:
