@@ -273,6 +273,8 @@ def _hasattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
 def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
     text = attribute.value if isinstance(attribute, Const) else None
+    if isinstance(owner, Instance) and isinstance(attribute, Number):
+        it.emit(Indexed(it.site(node, state), owner, attribute))
     if isinstance(owner, Setting):
         return owner
     if isinstance(owner, Function) and isinstance(text, str):
@@ -313,7 +315,7 @@ def _text(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: S
     if given.positional:
         it.emit(Converted(it.site(node, state), given.positional[0], name))
         if isinstance(given.positional[0], Number):
-            return given.positional[0]
+            return replace(given.positional[0], given=False)  # torch.compile knows no text of a number that it guards
         if any(size.varies for size in sizes(given.positional[:1])):
             return SIZE_TEXT
     return Static("str")

@@ -98,7 +98,10 @@ def _formatted(it: Interpreter, node: ast.JoinedStr, state: State) -> Value:
 
 
 def _text_of(values: Iterable[Value]) -> Value:
-    """The text that these are written into: a size that varies is not known in it either."""
+    """The text that these are written into: a number of a tensor, or a size that varies, is not known in it either."""
+    number = next((v for value in values for v in options(value) if isinstance(v, Number)), None)
+    if number is not None:
+        return number
     sized = any(v == SIZE_TEXT or (isinstance(v, Size) and v.varies) for value in values for v in options(value))
     return SIZE_TEXT if sized else Static("str")
 
@@ -366,6 +369,8 @@ def _contained(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state:
     asks = isinstance(left, Tensor) and isinstance(right, Sequence) and bool(right.items)
     if asks or (isinstance(left, Number) and left.how not in tensors.OUTSIDE and _is_filled(right)):
         it.emit(Asked(it.site(node, state), left, "in"))
+    elif is_tensor(right):
+        it.emit(Asked(it.site(node, state), right, "in"))
     elif isinstance(right, (External, Dict)):
         it.emit(Indexed(it.site(node, state), right, left))
     return Static("bool")

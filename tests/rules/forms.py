@@ -37,6 +37,7 @@ MATH = {"imports": "import math"}
 INTEGER = {"parameters": "x, n", "inputs": "torch.ones(2, 4), torch.tensor(3)"}
 FUNCTIONAL = {"imports": "import torch.nn.functional as F"}
 WINDOW = {"parameters": "x, n", "inputs": "torch.ones(2, 8), torch.tensor(3)", **FUNCTIONAL}
+_OF_THREE = "self.m = nn.ModuleDict({'3': nn.Tanh()})"
 STEPS = {
     "imports": "import os",
     "build": 'os.environ.pop("EXAMPLE_STEPS", None)\nreturn Net().eval()',
@@ -473,6 +474,22 @@ FORMS = (
     form("return x * 2 if x.shape[0].__gt__(7) else x", SPECIALISES, "EXP301", **ROWS),
     form("return x.reshape(x.shape[0].__int__(), 4)", ("specialises", "specialises", "breaks"), "EXP301",
          "EXP301 index method", **ROWS),
+    form("return self.m[f'{n.item()}'](x)", NO_EXPORT, "EXP102 lookup", init=_OF_THREE, **INTEGER),
+    form("return self.m[f'{x.sum(0).argmax().item() + 3}'](x)", BREAKS, "EXP102", init=_OF_THREE),
+    form("return self.m['%d' % (x.sum(0).argmax().item() + 3)](x)", BREAKS, "EXP102", "EXP102 format",
+         init=_OF_THREE),
+    form("i = n.item()\nreturn getattr(self, f'head_{i}')(x)", NO_EXPORT, "EXP102 lookup",
+         init="self.head_3 = nn.Tanh()", **INTEGER),
+    form("i = x.sum(0).argmax().item()\nreturn getattr(self, f'head_{i}')(x)", BREAKS, "EXP102",
+         init="self.head_0 = nn.Tanh()"),
+    form("return getattr(self, f'head_{x.dim()}')(x)", FINE, init="self.head_2 = nn.Tanh()"),
+    form("words = f'{n.item()}'\nreturn x * 2", FINE, **INTEGER),
+    form("return x * 2 if 3 in n else x", BREAKS, "EXP101", parameters="x, n",
+         inputs="torch.ones(2, 4), torch.tensor([3, 1])"),
+    form("return x * 2 if x.shape[1] in (3, 4) else x", FINE),
+    form("return F.one_hot(x.long())", BREAKS, "EXP102", **FUNCTIONAL),
+    form("return F.one_hot(x.long(), 4)", FINE, **FUNCTIONAL),
+    form("return F.one_hot(x.long(), num_classes=4)", FINE, **FUNCTIONAL),
     form("return x * 2 if n.item() == 3 else x", NO_EXPORT, "EXP102 asked of an input", **INTEGER),
     form("k = int(n)\nreturn x * 2 if k > 2 else x", NO_EXPORT,
          "EXP102 asked of an input", "EXP102 conversion", **INTEGER),

@@ -22,6 +22,7 @@ from exportlint.source.events import Asked, Called, Converted, Event, Indexed, I
 from exportlint.source.values import (
     Const,
     Dict,
+    Instance,
     Number,
     Sequence,
     Tensor,
@@ -71,6 +72,9 @@ def _called(event: Called) -> Iterator[Match]:
     packed = event.name == "torch.nn.utils.rnn.pack_padded_sequence"
     if packed and any(isinstance(v, Tensor) for v in lengths):
         yield Match(event.site, "packing a sequence needs the lengths, which are in a tensor", "packing")
+    if event.name == "torch.nn.functional.one_hot" and len(event.arguments) < 2 and "num_classes" not in event.keywords:
+        text = f"`{event.site.text}` looks for the largest class in the tensor"
+        yield Match(event.site, text, rewrite="Say how many classes there are: num_classes=...")
     number = next((n for value in integer_arguments(event) if (n := _number(value)) is not None), None)
     if number is not None:
         variant = "range" if event.name.rpartition(".")[2].islower() else ""  # no mode makes a module of such a number
@@ -193,7 +197,10 @@ def _indexed(event: Indexed) -> Iterator[Match]:
     elif number is not None and isinstance(event.value, TorchModule) and event.value.parts:
         keyed = event.value.name == "torch.nn.ModuleDict"
         text = f"a container of modules is indexed by {_origin(number)}"
-        yield Match(event.site, text, "" if keyed else "lookup")
+        yield Match(event.site, text, "" if keyed and not number.given else "lookup")
+    elif number is not None and isinstance(event.value, Instance):
+        text = f"an attribute is asked for by {_origin(number)}: `{event.site.text}`"
+        yield Match(event.site, text, "lookup" if number.given else "")
     if tensor is None:
         return
     if isinstance(event.value, TorchModule) and event.value.parts:
