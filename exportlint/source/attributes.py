@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from exportlint.source import tensors
-from exportlint.source.events import Changed
+from exportlint.source.events import Changed, Unwrapped
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
 from exportlint.source.parameters import Arguments
@@ -66,6 +66,14 @@ def get(it: Interpreter, base: Value, name: str, state: State) -> Value:
     found = join_all(tuple(_of(it, option, name, state) for option in options(base) if option != NONE) or (UNKNOWN,))
     # What is exported is the model for inference, whatever object is asked.
     return Const(False) if name == "training" and isinstance(found, Unknown) else found
+
+
+def unwrapped(it: Interpreter, node: ast.AST, read: tuple[Value, Value], state: State) -> Value:
+    """What the ``data`` of a value is: of a tensor, the same one, past what a capture records."""
+    base, found = read
+    if it.lasting or not isinstance(base, Tensor) or not isinstance(found, Tensor):
+        return found
+    return replace(found, raw=it.site(node, state))
 
 
 def _of(it: Interpreter, base: Value, name: str, state: State) -> Value:
@@ -184,6 +192,8 @@ def put(
         _put_on_function(it, base, node, name, value, state, how)
     if isinstance(base, Module):
         _put_on_module(it, base, node, name, value, state, how)
+    if isinstance(base, Tensor) and name == "data" and base.kept in ("parameter", "buffer"):
+        it.emit(Unwrapped(it.site(node, state), base, "bound"))
     if not isinstance(base, Instance):
         return
     initial = it.initial(base, name)

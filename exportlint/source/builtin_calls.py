@@ -280,6 +280,8 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     if isinstance(owner, Function) and isinstance(text, str):
         found = attributes.get(it, owner, text, state)
         return _counted(given.get(2)) if isinstance(found, Unknown) else found
+    if isinstance(owner, Tensor) and text == "data":
+        return attributes.unwrapped(it, node, (owner, owner), state)
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return UNKNOWN
     found = attributes.of_instance(it, owner, text, state)

@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import branches, builtin_calls, operators, saved, tensors
-from exportlint.source.events import Asked, Called, Converted
+from exportlint.source import branches, builtin_calls, moves, operators, saved, tensors
+from exportlint.source.events import Asked, Called, Converted, Unwrapped
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
 from exportlint.source.parameters import OPEN, Arguments
@@ -261,7 +261,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
     if known is not None:
         return known
     if name in facts().modules:
-        return TorchModule(name, _registered(name, _parts(given)))
+        return TorchModule(name, _registered(name, _parts(given)), bare=moves.is_bare(name, given))
     handler = {"builtins": builtin_calls.call, "math": _math, "operator": operators.call, "functools": _functools}.get(
         space
     )
@@ -431,6 +431,7 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
     if known is not None:
         return known
     if isinstance(receiver, Tensor):
+        receiver = _written(it, receiver, callee.name)
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, Instance):
         result = builtin_calls.object_method(it, node, receiver, callee.name, given, state)
@@ -445,9 +446,18 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
     else:
         result = Static() if isinstance(receiver, (Const, Static)) else UNKNOWN
     _called(it, node, f".{callee.name}", receiver, given, result, state)
+    moves.note(it, node, callee, given, state)
     if isinstance(receiver, Tensor) and callee.name.endswith("_") and isinstance(result, Tensor):
         _in_place(it, node, receiver, result, state)
     return result
+
+
+def _written(it: Interpreter, receiver: Tensor, name: str) -> Tensor:
+    """The tensor to whose ``.data`` a method writes in place, if it does."""
+    if receiver.raw is None or not name.endswith("_") or name.endswith("__"):
+        return receiver
+    it.emit(Unwrapped(receiver.raw, receiver, "written"))
+    return replace(receiver, raw=None)
 
 
 def _applied(it: Interpreter, receiver: Class, given: Arguments, state: State) -> Value:

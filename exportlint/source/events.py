@@ -191,6 +191,27 @@ class Carried(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Unwrapped(Event):
+    """The ``.data`` of a tensor, read at `site`, is computed with or written to, or a tensor is bound to it there."""
+
+    tensor: Tensor
+    how: Literal["read", "written", "bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Event):
+    """A module with parameters was moved or cast by its method called `how`, whatever the call is about.
+
+    Attributes:
+        how: The method.
+        dtype: The dtype that it is surely cast to.
+    """
+
+    how: str
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Used(Event):
     """A number that was read at `site` takes part in a computation with tensors."""
 

@@ -78,7 +78,8 @@ def _name(it: Interpreter, node: ast.Name, state: State) -> Value:
 def _attribute(it: Interpreter, node: ast.Attribute, state: State) -> Value:
     base = it.expression(node.value, state)
     asked = by_device.flag(it, node, base, state)
-    return attributes.get(it, base, node.attr, state) if asked is None else asked
+    found = attributes.get(it, base, node.attr, state) if asked is None else asked
+    return attributes.unwrapped(it, node, (base, found), state) if node.attr == "data" else found
 
 
 def _constant(it: Interpreter, node: ast.Constant, state: State) -> Value:

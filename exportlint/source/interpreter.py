@@ -234,6 +234,7 @@ class Interpreter:
         if forward and isinstance(function.owner, Instance):
             self.entered.add(function.owner.cls)
         frame = Frame(closure.module, closure.cls, function.owner, home=closure)
+        frame.guarded = bool(state.frame.guards or state.frame.guarded or self.optional)
         inner = State(frame, _around(closure), state.heap, there=state.there)
         bind(self, function, arguments, inner)
         self.stack.append(node)

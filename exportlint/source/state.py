@@ -45,7 +45,10 @@ class Exits:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One call of a function: where its code stands, what it is a method of, and what it returned so far."""
+    """One call of a function: where its code stands, what it is a method of, and what it returned so far.
+
+    It is `guarded` where a test around the call, or one of devices or dtypes before it, may keep it from running.
+    """
 
     module: ModuleIndex
     cls: ClassEntry | None = None
@@ -59,6 +62,7 @@ class Frame:
     loops: list[Exits] = field(default_factory=list)
     devices: list[Device] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    guarded: bool = False
     validating: bool = False
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source import at_hand
-from exportlint.source.events import Aligned, Converted, Met, Used
+from exportlint.source.events import Aligned, Converted, Met, Unwrapped, Used
 from exportlint.source.facts import facts
 from exportlint.source.parameters import is_input
 from exportlint.source.values import (
@@ -95,6 +95,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
     """The tensor computed from these values together; reports tensors that meet others on their devices."""
     use(it, values)
     found = [t for value in values for t in tensors(options(value))]
+    unwrap(it, found)
     strays = one_of_each(stray for t in found for stray in t.all_strays)
     follows = any(t.placement == "follows" for t in found)
     if follows:
@@ -155,6 +156,13 @@ def use(it: Interpreter, values: tuple[Value, ...]) -> None:
         for option in options(value):
             if isinstance(option, Number) and option.site is not None:
                 it.emit(Used(option.site, option))
+
+
+def unwrap(it: Interpreter, found: list[Tensor]) -> None:
+    """Report tensors that ``.data`` gave and that something is computed with."""
+    for tensor in found:
+        if tensor.raw is not None:
+            it.emit(Unwrapped(tensor.raw, tensor, "read"))
 
 
 def _placement(found: list[Tensor], strays: tuple[Tensor, ...], follows: bool) -> tuple[Placement, Site | None]:
@@ -310,6 +318,9 @@ def call_method(
     it: Interpreter, node: ast.AST, receiver: Tensor, name: str, arguments: Arguments, state: State
 ) -> Value:
     """The result of a method of a tensor."""
+    if name == "clone":
+        unwrap(it, [receiver])
+        receiver = replace(receiver, raw=None)
     special = _SPECIAL.get(name)
     if special is not None:
         return special(it, node, receiver, arguments, state)
@@ -339,8 +350,9 @@ def call_method(
 def _new(it: Interpreter, node: ast.AST, call: tuple[Tensor, str], arguments: Arguments, state: State) -> Value:
     """A method that takes a device, ``new_zeros`` and its like."""
     receiver, name = call
+    unwrap(it, [receiver])
     new = name.startswith("new_")
-    made = replace(receiver, kept="", scalar=False if new else receiver.scalar, dims=None, counted=False)
+    made = replace(receiver, kept="", raw=None, scalar=False if new else receiver.scalar, dims=None, counted=False)
     made = replace(
         made, real=False, full=False, fed=receiver.fed and not new, sized=receiver.sized or bool(sizes(arguments.all))
     )

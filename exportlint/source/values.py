@@ -206,6 +206,7 @@ class Tensor(Value):
         exact: Whether this call made it of a Python number, or of others such: a capture knows what it holds.
         full: Whether no dimension was taken away since it was an input, so that it is taken to have one.
         beside: Of several tensors elsewhere that it was computed of, those that did not give it its place.
+        raw: Where ``.data`` gave it.
     """
 
     placement: Placement = "unknown"
@@ -222,6 +223,7 @@ class Tensor(Value):
     exact: bool = False
     full: bool = False
     beside: tuple[Tensor, ...] = ()
+    raw: Site | None = None
 
     @property
     def strays(self) -> bool:
@@ -334,12 +336,14 @@ class TorchModule(Value):
         name: Its class.
         parts: The modules in a container or wrapper.
         unknown_to: The plain list that alone holds it.
+        bare: Whether it may have been made without the parameters that its class has.
         site: Where a wrapper was made.
     """
 
     name: str
     parts: tuple[Value, ...] = ()
     unknown_to: str = ""
+    bare: bool = False
     site: Site | None = field(default=None, compare=False)
     extent: tuple[int, int] = field(init=False, compare=False, repr=False)
 
@@ -624,6 +628,7 @@ def _merge_tensors(left: Tensor, right: Tensor) -> Tensor:
         real=left.real and right.real,
         exact=left.exact and right.exact,
         full=left.full and right.full,
+        raw=left.raw if left.raw == right.raw else None,
         beside=tuple(stray for stray in beside if (stray.site, stray.home) != (left.site, left.home)),
     )
 
