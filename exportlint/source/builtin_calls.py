@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exportlint.source import attributes
+from exportlint.source import attributes, moves
 from exportlint.source.events import Asked, Changed, Converted, Identified, Indexed, Iterated
 from exportlint.source.parameters import is_input
 from exportlint.source.saved import is_parallel
@@ -447,7 +447,7 @@ def object_method(it: Interpreter, node: ast.Call, owner: Instance, name: str, g
             change = Changed(it.site(node, state), owner, first.value, value, UNKNOWN, name)
             it.write((owner.key, first.value), change, state)
         return NONE
-    if name in ("eval", "train", "to", "float", "half", "requires_grad_", "double", "cuda", "cpu", "bfloat16"):
+    if name in moves.RETURNS_ITSELF:
         return owner
     if name in ("parameters", "buffers"):
         return Sequence(None, Tensor("follows", kept="parameter"), "iterator")

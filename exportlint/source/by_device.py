@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from exportlint.source.dtypes import CASTS, DTYPES
 from exportlint.source.events import Parted
 from exportlint.source.index import dotted
 from exportlint.source.tree import children, descendants, same
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 _FLAGS = {f"is_{kind}": kind for kind in ("cuda", "cpu", "mps", "xpu")}
 _KINDS = frozenset({*_FLAGS.values(), "hpu", "npu", "mlu", "musa", "xla", "mtia", "ipu", "vulkan"})
 _LACKING = {"mps": frozenset({"torch.float64", "torch.complex128"})}
-_CASTS = {
-    "double": "torch.float64",
-    "cdouble": "torch.complex128",
-    "float": "torch.float32",
-    "cfloat": "torch.complex64",
-    "half": "torch.float16",
-    "bfloat16": "torch.bfloat16",
-}
-_DTYPES = {**{f"torch.{name}": dtype for name, dtype in _CASTS.items()}, **{name: name for name in _CASTS.values()}}
 _PLAIN = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
 
 
@@ -183,13 +175,13 @@ def _casts(it: Interpreter, side: Iterable[ast.AST], state: State) -> set[str]:
 def _dtype(it: Interpreter, node: ast.AST, state: State) -> str:
     """The dtype that a name means, or that a method casts to."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        return _CASTS.get(node.func.attr, "")
+        return CASTS.get(node.func.attr, "")
     if not isinstance(node, (ast.Name, ast.Attribute)) or not dotted(node):
         return ""
     it.silent += 1
     value = it.expression(node, state)
     it.silent -= 1
-    return _DTYPES.get(value.name, "") if isinstance(value, External) else ""
+    return DTYPES.get(value.name, "") if isinstance(value, External) else ""
 
 
 def _differ(it: Interpreter, there: list[ast.AST], here: list[ast.AST], state: State) -> bool:

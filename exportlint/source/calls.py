@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from exportlint.source import branches, builtin_calls, moves, operators, saved, tensors
-from exportlint.source.events import Asked, Called, Converted, Unwrapped
+from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
 from exportlint.source.parameters import OPEN, Arguments
@@ -431,7 +431,8 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
     if known is not None:
         return known
     if isinstance(receiver, Tensor):
-        receiver = _written(it, receiver, callee.name)
+        if callee.name.endswith("_") and not callee.name.endswith("__"):
+            receiver = tensors.written(it, receiver)
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, Instance):
         result = builtin_calls.object_method(it, node, receiver, callee.name, given, state)
@@ -452,14 +453,6 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
     return result
 
 
-def _written(it: Interpreter, receiver: Tensor, name: str) -> Tensor:
-    """The tensor to whose ``.data`` a method writes in place, if it does."""
-    if receiver.raw is None or not name.endswith("_") or name.endswith("__"):
-        return receiver
-    it.emit(Unwrapped(receiver.raw, receiver, "written"))
-    return replace(receiver, raw=None)
-
-
 def _applied(it: Interpreter, receiver: Class, given: Arguments, state: State) -> Value:
     """``Function.apply`` runs the static ``forward``, with a context before the arguments."""
     entry = it.project.method(receiver.entry, "forward")
@@ -478,7 +471,7 @@ def _in_place(it: Interpreter, node: ast.Call, receiver: Tensor, result: Tensor,
 
 
 def _module_method(receiver: TorchModule, name: str) -> Value:
-    if name in ("eval", "train", "to", "float", "half", "requires_grad_", "double", "cuda", "cpu", "bfloat16"):
+    if name in moves.RETURNS_ITSELF:
         return receiver
     if name == "state_dict":
         return StateDict(receiver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.source.dtypes import CASTS, DTYPES
 from exportlint.source.events import Moved
 from exportlint.source.facts import facts
 from exportlint.source.values import Const, External, Instance, Method, Tensor, TorchModule, Value, options
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from exportlint.source.parameters import Arguments
     from exportlint.source.state import State
 
-_CASTS = {"half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16"}
-_MOVING = frozenset({"to", "cpu", "type", "_apply", *_CASTS})
+_REAL = frozenset({"half", "float", "double", "bfloat16"})  # a module has no cast to complex numbers
+_DTYPES = frozenset(CASTS[name] for name in _REAL)
+_MOVING = frozenset({"to", "cpu", "type", "_apply", *_REAL})
+RETURNS_ITSELF = frozenset({"eval", "train", "to", "requires_grad_", "cuda", "cpu", *_REAL})
+"""The methods of a module that return the module."""
 _AFFINE = ("affine", "elementwise_affine")
 _SETTINGS = 3  # of a normalisation: so many positional arguments may say that it has no parameters
 _DEEPEST = 6
@@ -27,14 +31,14 @@ def note(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, stat
     if callee.name not in _MOVING or state.frame.guards or state.frame.guarded or it.optional:
         return
     if has_parameters(it, callee.receiver):
-        it.emit(Moved(it.site(node, state), callee.name, _CASTS.get(callee.name, "") or _dtype(given)))
+        dtype = CASTS.get(callee.name, "") or _dtype(given)
+        it.emit(Moved(it.site(node, state), callee.name, dtype.removeprefix("torch.")))
 
 
 def _dtype(given: Arguments) -> str:
-    """The name of the dtype among the arguments."""
-    named = (v.name.removeprefix("torch.") for v in given.all if isinstance(v, External))
-    found = (_CASTS.get(name, name) for name in named)
-    return next((name for name in found if name in ("float16", "float32", "float64", "bfloat16")), "")
+    """The dtype of real numbers among the arguments."""
+    found = (DTYPES.get(v.name, "") for v in given.all if isinstance(v, External))
+    return next((name for name in found if name in _DTYPES), "")
 
 
 def has_parameters(it: Interpreter, value: Value, depth: int = 0) -> bool:

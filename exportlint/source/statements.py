@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import attributes, by_device, conditions, left_out, subscripts
-from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned, Unwrapped
+from exportlint.source import attributes, by_device, conditions, left_out, subscripts, tensors
+from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.index import key_of_namespace
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
@@ -103,8 +103,8 @@ def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: St
         return
     guard = state.frame.guards[-1].site if state.frame.guards and isinstance(base, Dict) else it.site(target, state)
     it.emit(Indexed(guard, base, whole, stored=True))
-    if isinstance(base, Tensor) and base.raw is not None:
-        it.emit(Unwrapped(base.raw, base, "written"))
+    if isinstance(base, Tensor):
+        tensors.written(it, base)
     note_change(it, target, base, value, "item", state)
     if isinstance(base, (Sequence, Dict)) and isinstance(whole, Const):
         state.heap[place_of(base.kept, state), f"[{whole.value!r}]"] = Slot(value)
@@ -259,9 +259,8 @@ def _augmented(it: Interpreter, node: ast.AugAssign, state: State) -> None:
     from exportlint.source.expressions import binary
 
     old = it.expression(node.target, state)
-    if isinstance(node.target, ast.Name) and isinstance(old, Tensor) and old.raw is not None:
-        it.emit(Unwrapped(old.raw, old, "written"))
-        old = replace(old, raw=None)
+    if isinstance(node.target, ast.Name) and isinstance(old, Tensor):
+        old = tensors.written(it, old)
     value = binary(it, node, old, it.expression(node.value, state), state)
     if isinstance(old, Tensor) and isinstance(value, Tensor):
         # In place: the tensor stays where it is.

@@ -165,6 +165,14 @@ def unwrap(it: Interpreter, found: list[Tensor]) -> None:
             it.emit(Unwrapped(tensor.raw, tensor, "read"))
 
 
+def written(it: Interpreter, tensor: Tensor) -> Tensor:
+    """Report a write to a tensor that ``.data`` gave; what the write returns is told no more."""
+    if tensor.raw is None:
+        return tensor
+    it.emit(Unwrapped(tensor.raw, tensor, "written"))
+    return replace(tensor, raw=None)
+
+
 def _placement(found: list[Tensor], strays: tuple[Tensor, ...], follows: bool) -> tuple[Placement, Site | None]:
     if follows:
         return "follows", None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def quick() -> Iterator[None]:
     """Within it, `torch.export.save` and ``load`` do the same in less time; as ever, where this torch differs.
 
-    Not for the first file of a program, of which torch might say that there is no canonical form, nor where the time
-    is told.
+    Not where somebody is told what torch says of the file, which may be that there is no canonical form, nor where the
+    time is told.
     """
     if why_not() is not None:
         yield
