@@ -270,9 +270,13 @@ class Runner:
         checks = self._check(run, progress)
         if not any(check.outcome in ("crashed", "timed_out") for check in checks):  # others may be as they are for it
             for check in checks:
-                if check.name not in kept and check.name in progress.depends and not _of_one_run(check):
-                    depends = progress.depends[check.name] | Dependencies(files=also)
-                    verdicts.keep(self._key(case, check.name, verdicts, also), check, depends, began)
+                depends = progress.depends.get(check.name)
+                if depends is not None and depends.unseen:
+                    self._note(f"verdicts on {case.label} are not kept: {_from_here(depends.unseen[0])}")
+                elif depends is not None and check.name not in kept and not _of_one_run(check):
+                    verdicts.keep(
+                        self._key(case, check.name, verdicts, also), check, depends | Dependencies(files=also), began
+                    )
         if verdicts.trouble is not None:
             self._note(verdicts.trouble)
         return checks
@@ -523,6 +527,11 @@ def _left_out(check: CheckResult, options: Options) -> bool:
     """Whether a check is not shown: the case does not ask for it, and neither does the caller."""
     asked = are_chosen(options.checks) or check.outcome != "not_checked"
     return not asked and (check.reason or "").startswith(results.NOT_ASKED)
+
+
+def _from_here(words: str) -> str:
+    """Words that begin with a path, with the path relative to the working directory where it lies inside."""
+    return words.removeprefix(str(Path.cwd()) + os.sep)
 
 
 def _of_one_run(check: CheckResult) -> bool:

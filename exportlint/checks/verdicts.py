@@ -30,7 +30,8 @@ import msgspec
 
 from exportlint import whole_file
 from exportlint._version import __version__
-from exportlint.checks.dependencies import BASE
+from exportlint.checks.dependencies import BASE, is_volatile
+from exportlint.checks.watched import EVERYTHING
 from exportlint.findings import SCHEMA_VERSION, CheckResult
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Verdicts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.trouble: str | None = None
-        self._digests: dict[str, tuple[tuple[int, int], str]] = {}
+        self._digests: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._swept = False
 
     def find(self, key: str) -> CheckResult | None:
@@ -161,7 +162,7 @@ class Verdicts:
         """The digest of a file's content, read once a session unless it changes."""
         try:
             status = Path(path).stat()
-            stamp = (status.st_size, status.st_mtime_ns)
+            stamp = (status.st_size, status.st_mtime_ns, status.st_mode)
             known = self._digests.get(path)
             if known is None or known[0] != stamp:
                 self._digests[path] = known = (stamp, _of_content(path, status))
@@ -194,7 +195,8 @@ def _of_content(path: str, status: os.stat_result) -> str:
         return "folder"
     if status.st_size > WHOLE:
         return f"{status.st_size} {status.st_mtime_ns}"
-    return _whole(Path(path).read_bytes())
+    runs = " runs" if status.st_mode & stat.S_IXUSR else ""  # the one right that version control keeps
+    return _whole(Path(path).read_bytes()) + runs
 
 
 def _whole(content: bytes) -> str:
@@ -202,10 +204,12 @@ def _whole(content: bytes) -> str:
 
 
 def _changed_since(path: str, moment: float) -> bool:
+    """Whether a file was written since; that a folder was is nothing, since only its being there counts."""
     try:
-        return Path(path).stat().st_mtime > moment
+        status = Path(path).stat()
     except OSError:
         return False
+    return status.st_mtime > moment and not stat.S_ISDIR(status.st_mode)
 
 
 def _listing(folder: str) -> str:
@@ -218,8 +222,15 @@ def _listing(folder: str) -> str:
 
 def _of_variable(name: str) -> str:
     """The digest of a value, since it may be a secret."""
+    if name == EVERYTHING:
+        return _of_environment()
     value = os.environ.get(name)
     return ABSENT if value is None else _whole(value.encode("utf-8", "surrogateescape"))
+
+
+def _of_environment() -> str:
+    values = sorted(f"{name}={value}" for name, value in os.environ.items() if not is_volatile(name))
+    return _whole("\0".join(values).encode("utf-8", "surrogateescape"))
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -235,7 +246,7 @@ def _installed() -> str:
 def portable(path: str) -> str:
     """A path as it is kept: relative to the working directory or to the installed packages, where it lies inside."""
     for mark, root in (("site:", _installed()), ("here:", os.path.realpath(Path.cwd()) + os.sep)):
-        if path.startswith(root):
+        if f"{path}{os.sep}".startswith(root):
             return mark + path[len(root) :]
     return path
 

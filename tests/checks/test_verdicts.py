@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,149 @@ def test_an_edit_that_does_not_matter(checked, project, monkeypatch, edit):
 def test_there_are_enough_edits():
     assert len(MATTER) >= 25
     assert len(DO_NOT_MATTER) >= 10
+
+
+# What a model asks while it is built, and the edit after which its verdict must not hold.
+ASKED_ABOUT = {
+    "HERE.joinpath('a').exists()": text("a", ""),
+    "HERE.joinpath('given-b').is_file()": lambda project, patch: (project / "given-b").unlink(),
+    "os.path.isdir(HERE / 'c')": lambda project, patch: (project / "c").mkdir(),
+    "(HERE / 'given-d').stat().st_size": text("given-d", "longer"),
+    "os.access(HERE / 'given-e', os.X_OK)": lambda project, patch: (project / "given-e").chmod(0o755),
+    "os.path.islink(HERE / 'f')": lambda project, patch: (project / "f").symlink_to("given-b"),
+    "(os.chdir(HERE), os.path.exists('g'))": text("g", ""),
+    "sqlite3.connect(HERE / 'given-h').close()": append("given-h"),
+    "torch.jit.load(HERE / 'scripted.pt')": append("scripted.pt"),
+    "list(HERE.glob('*.i'))": text("further.i", ""),
+}
+COPIES = "dict(os.environ)"
+
+ASKING = """
+import os, pathlib, socket, sqlite3, subprocess
+import torch
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.found = str({line})
+
+    def forward(self, x):
+        return x + 1
+
+
+def build():
+    return Model()
+
+
+def inputs():
+    return (torch.ones(2, 3),)
+"""
+
+
+def asking(project: Path, *lines: str) -> Runner:
+    """Check a model that asks; the runner, which may look for what was kept."""
+    project.mkdir()
+    (project / "model.py").write_text(ASKING.format(line=f"({', '.join(lines)})"))
+    for letter in "bdeh":
+        (project / f"given-{letter}").write_text("")
+    import torch
+
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        torch.jit.script(torch.nn.Linear(1, 1)).save(project / "scripted.pt")
+    past = time.time() - 60
+    for file in project.rglob("*"):
+        os.utime(file, (past, past))
+    with pytest.MonkeyPatch.context() as patch:
+        at(patch, project)
+        with Runner(Options(checks=("capture",)), Verdicts(project.parent / "kept")) as runner:
+            result = runner.check_named(CASE)
+    assert [(check.outcome, check.reason) for check in result.checks] == [("passed", None)]
+    return runner
+
+
+def still_kept(folder: Path) -> bool:
+    with Runner(Options(checks=("capture",)), Verdicts(folder)) as runner:
+        return bool(runner.kept(CASE))
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    root = tmp_path_factory.mktemp("asked")
+    asking(root / "project", *ASKED_ABOUT)
+    return root
+
+
+@pytest.mark.parametrize("edit", ASKED_ABOUT.values(), ids=ASKED_ABOUT)
+def test_what_is_asked_about_matters(asked, tmp_path, monkeypatch, edit):
+    shutil.copytree(asked / "project", tmp_path / "project")
+    at(monkeypatch, tmp_path / "project")
+    assert still_kept(asked / "kept")
+    edit(tmp_path / "project", monkeypatch)
+    assert not still_kept(asked / "kept")
+
+
+def test_every_variable_matters_where_the_environment_is_copied(tmp_path, monkeypatch):
+    asking(tmp_path / "project", COPIES)
+    at(monkeypatch, tmp_path / "project")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
+    assert still_kept(tmp_path / "kept")
+    monkeypatch.setenv("SOME_SCALE", "2")
+    assert not still_kept(tmp_path / "kept")
+
+
+UNSEEN = {
+    "a process": ("subprocess.run(['true'])", "starts a process"),
+    "a command": ("os.system('true')", "starts a process"),
+    "a fork": ("os.waitpid(os.fork() or os._exit(0), 0)", "starts a process"),
+    "another machine": ("socket.socket(socket.AF_UNIX).connect_ex('nobody')", "connects to another process or machine"),
+}
+
+
+@pytest.mark.parametrize(("line", "how"), UNSEEN.values(), ids=UNSEEN)
+def test_verdicts_that_hang_on_what_is_not_seen_are_not_kept_and_it_is_said(tmp_path, monkeypatch, line, how):
+    monkeypatch.chdir(tmp_path)
+    runner = asking(tmp_path / "project", line)
+    assert not any((tmp_path / "kept").rglob("*.json"))
+    where = 1 + ASKING.partition("{line}")[0].count("\n")
+    assert [note.replace(str(tmp_path / "project") + os.sep, "") for note in runner.notes] == [
+        f"verdicts on model.py are not kept: model.py:{where} {how}"
+    ]
+
+
+IN_FORWARD = """
+import os
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        scale = float(os.environ.get("SOME_SCALE", "1")) + len(dict(os.environ).get("SOME_SCALE", ""))
+        return x * scale if os.path.exists(__file__) else x
+
+
+def build():
+    return Model()
+
+
+def inputs():
+    return (torch.ones(2, 3),)
+"""
+
+
+@pytest.mark.slow
+def test_what_is_captured_is_the_same_while_reads_are_recorded(tmp_path, monkeypatch):
+    at(monkeypatch, tmp_path)
+    (tmp_path / "model.py").write_text(IN_FORWARD)
+    checks = ("capture", "compile")
+
+    def outcomes(verdicts: Verdicts | None):
+        with Runner(Options(checks=checks), verdicts) as runner:
+            return [(check.outcome, check.reason) for check in runner.check_named(CASE).checks]
+
+    assert outcomes(Verdicts(tmp_path / "kept")) == outcomes(None)
 
 
 @pytest.mark.parametrize(
