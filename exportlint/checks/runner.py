@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -35,7 +34,7 @@ from exportlint.places import Place
 from exportlint.text import OWN_FAULT, own_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from exportlint.checks.case import ModelCase
     from exportlint.checks.isolation.job import Emit, Message
@@ -149,29 +148,6 @@ class Progress:
     unmade: str | None = None  # what did not come to its end before the model was called
 
 
-class Slots:
-    """Lets up to `count` jobs run at once, or one job alone."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._free = count
-        self._condition = threading.Condition()
-
-    @contextlib.contextmanager
-    def take(self, *, alone: bool = False) -> Iterator[None]:
-        """Wait for a slot, or for all of them."""
-        wanted = self._count if alone else 1
-        with self._condition:
-            self._condition.wait_for(lambda: self._free >= wanted)
-            self._free -= wanted
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._free += wanted
-                self._condition.notify_all()
-
-
 class Runner:
     """Runs checks; a context manager, since it owns a worker server and other processes."""
 
@@ -180,7 +156,7 @@ class Runner:
         self.verdicts = verdicts
         self.notes: list[str] = []
         self._server = WorkerServer()
-        self._slots = Slots(max(1, options.jobs))
+        self._slots = threading.BoundedSemaphore(max(1, options.jobs))
         self._fresh_done = False
         self._lock = threading.Lock()
         self._prepared = Prepared(self._prepare)
@@ -206,7 +182,7 @@ class Runner:
             LoadError: When it cannot be imported, or holds no case.
         """
         heard = Heard()
-        with self._slots.take():
+        with self._slots:
             arguments = {"target": target, "variants": list(self.options.variants)}
             ending = self._run_named("list_cases", arguments, heard.on_message)
         if heard.error is not None:
@@ -418,7 +394,6 @@ class Runner:
         progress: Progress,
     ) -> None:
         """Run checks in one process; when one dies, the others go on in another."""
-        retried: set[str] = set()
         done, replayed = progress.done, ""
         drawn_call: CheckResult | None = None  # in which the check was ended, as long as it was not replayed
         while pending := [name for name in group if name not in done]:
@@ -433,7 +408,7 @@ class Runner:
             if pending[0] == "shapes":
                 settings = dataclasses.replace(settings, died=replayed)
             heard, began = Heard(), time.monotonic()
-            with self._slots.take(alone=pending[0] in retried):
+            with self._slots:
                 ending = run(settings, heard.on_message)
             if heard.error is not None:
                 raise LoadError(heard.error)
@@ -446,8 +421,6 @@ class Runner:
             stands = heard.provisional or drawn_call
             if stands is not None and stands.name == died:
                 done[died] = _cut_short(stands, ending, time.monotonic() - began)
-            elif _may_end(ending, heard) and died not in retried:
-                retried.add(died)  # once more, with the machine to itself
             elif died == "shapes" and (entry := journal.read(base.workdir)) is not None:
                 replayed = ending.words
                 drawn_call = results.of_drawn_call(died, entry.who, entry.words, entry.code, ending)
@@ -475,7 +448,7 @@ class Runner:
             result = dataclasses.replace(result, notes=(*result.notes, "in a fresh interpreter"))
         for other in self.options.others:
             heard, seconds_at_most = Heard(), self._limits().wall_seconds
-            with self._slots.take():
+            with self._slots:
                 ending = self._fresh.run("job", workdir, seconds_at_most, heard.on_message, other.path)
             result = reload.conclude_elsewhere(result, first, other.words, heard.loaded, ending.words)
         return dataclasses.replace(result, seconds=round(first.seconds + time.monotonic() - began, 3))
@@ -498,7 +471,7 @@ class Runner:
         with self._lock:
             fresh = not self._fresh_done or self.options.isolation in ("fork", "none") or sys.platform != "linux"
             self._fresh_done = True
-        with self._slots.take():
+        with self._slots:
             if fresh:
                 seconds = self._limits().wall_seconds
                 return heard, self._fresh.run(job, workdir, seconds, heard.on_message), True
@@ -511,11 +484,6 @@ class Runner:
 def _hung_before_any_call(ending: Ending, heard: Heard) -> bool:
     """Whether the model, or its inputs, took too long to make: each check would wait for them again."""
     return ending.how in ("wall", "cpu") and heard.stage in results.BEFORE_ANY_CALL
-
-
-def _may_end(ending: Ending, heard: Heard) -> bool:
-    """Whether what took too long is tried once more, with the machine to itself."""
-    return ending.how in ("wall", "cpu") and not _hung_before_any_call(ending, heard)
 
 
 def _never_ran(check: CheckResult, options: Options) -> bool:

@@ -33,6 +33,14 @@ def spins(emit):
         sum(range(10_000))
 
 
+def computes_on(emit, seconds, processor):
+    """Take this much CPU time on one processor."""
+    os.sched_setaffinity(0, {processor})
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
 def sleeps(emit):
     emit({"said": "asleep"})
     time.sleep(600)

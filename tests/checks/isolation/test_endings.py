@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +57,21 @@ def test_a_job_sees_surroundings_that_are_not_utf8(jobs, monkeypatch, tmp_path):
 def test_messages_arrive_whole_and_in_order(jobs):
     assert jobs.run("says_much").how == "done"
     assert [message["said"] for message in jobs.said] == list(range(200))
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell who waits")
+def test_the_time_for_which_others_keep_a_job_from_a_processor_does_not_count(jobs):
+    processor = min(os.sched_getaffinity(0))
+    code = f"import os\nos.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    try:
+        began = time.monotonic()
+        assert jobs.run("computes_on", {"seconds": 1.0, "processor": processor}, wall=1.5).how == "done"
+        assert time.monotonic() - began > 1.5
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_an_exception_ends_the_process_with_its_traceback(jobs):
