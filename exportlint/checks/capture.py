@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from exportlint.findings import Finding, Result
     from exportlint.parity.compare import Difference
     from exportlint.parity.observed import Observed
+    from exportlint.places import Place
 
 NAME = "capture"
 IN_PLACE = "Write into the buffer (copy_), which keeps its shape, or compute the value anew in each call."
@@ -88,12 +89,20 @@ def model_failure(ctx: Context, error: ModelError) -> CheckResult:
         variant = ctx.only_in_variant(lambda plain: plain.expected())
         what += in_variant(variant)
         rule, message, rewrite = "EXP002", what, IN_VARIANTS.get(variant) or REWRITES.get(stage)
-    place, words = blame.place_of(cause), blame.words(cause)
-    if place is None and error.stage == "eager call":  # it is forward that does not take the call
-        with contextlib.suppress(ModelError):  # a second build may fail
-            place = ctx.head()
+    place, words = blame.place_of(cause) or _head(ctx, error.stage), blame.words(cause)
     finding = blame.finding(rule, message, place, outcome="breaks", rewrite=rewrite, evidence=words)
     return CheckResult(name=NAME, outcome="errored", reason=f"{what}: {words}", findings=(finding,), runs=False)
+
+
+def _head(ctx: Context, stage: str) -> Place | None:
+    """The head of what is at fault where no line of it raised anything."""
+    if stage == "eager call":  # it is forward that does not take the call
+        with contextlib.suppress(ModelError):  # a second build may fail
+            return ctx.head()
+    case = ctx.case
+    makers = {"build": (case.model,), "inputs": (case.args, case.kwargs), "inputs2": (case.inputs2,)}
+    heads = (blame.definition_of(maker) for maker in makers.get(stage, ()) if callable(maker))
+    return next((head for head in heads if head is not None), None)
 
 
 def _lacks_inputs(ctx: Context, stage: str, error: BaseException) -> bool:

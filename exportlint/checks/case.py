@@ -459,6 +459,9 @@ _BARE = "__exportlint_bare__"  # the function that a decorator was given in the 
 UNFINISHED = "@export_case needs the example call in parentheses, such as @export_case((x,))"
 
 
+OTHER_NAMES = frozenset({"input", "inputs", "example", "example_inputs", "sample_inputs"})  # of the example call
+
+
 def require_settings(names: Iterable[str]) -> None:
     """Look whether a model case takes keyword arguments of these names.
 
@@ -472,7 +475,7 @@ def require_settings(names: Iterable[str]) -> None:
     ]
     for name in names:
         if name not in known:
-            meant = difflib.get_close_matches(name, known, 1)
+            meant = ["args"] if name in OTHER_NAMES else difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {meant[0]!r}?" if meant else f"; it takes: {', '.join(known)}"
             raise TypeError(f"a model case takes no {name!r}{hint}")
 

@@ -77,6 +77,7 @@ def ranges(value):
             TypeError,
             "takes no 'dynamic_shape'; did you mean 'dynamic_shapes'",
         ),
+        (lambda: export_case(inputs=(X,)), TypeError, "takes no 'inputs'; did you mean 'args'"),
         (
             lambda: export_case((X,), nonsense=1),
             TypeError,

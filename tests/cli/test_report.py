@@ -304,11 +304,11 @@ RUNS_NOT = "the model does not run"
 # Outcome, words of the reason, rule, and a text of the line.
 FAILURES = {
     "factory_raises": ("errored", "the factory fails: ValueError: no weights here", "EXP002", "raise ValueError"),
-    "factory_of_none": ("errored", "returned None, not an nn.Module: a return is missing", "EXP002", None),
-    "factory_of_text": ("errored", "returned str, not an nn.Module", "EXP002", None),
+    "factory_of_none": ("errored", "not an nn.Module: a return is missing", "EXP002", "def factory_of_none"),
+    "factory_of_text": ("errored", "returned str, not an nn.Module", "EXP002", "def factory_of_text"),
     "inputs_raise": ("errored", "the example inputs cannot be made: KeyError: 'batch'", "EXP002", "raise KeyError"),
-    "inputs_of_number": ("errored", "must be a tuple of positional arguments, not int", "EXP002", None),
-    "kwargs_of_list": ("errored", "must be a mapping, not list", "EXP002", None),
+    "inputs_of_number": ("errored", "must be a tuple of positional arguments, not int", "EXP002", "lambda: 7"),
+    "kwargs_of_list": ("errored", "must be a mapping, not list", "EXP002", "lambda: [1]"),
     "too_many_inputs": ("errored", "takes 2 positional arguments but 3 were given", "EXP002", None),
     "Raising": ("errored", "the eager call fails: RuntimeError: mat1 and mat2", "EXP002", "x @ torch.ones(7, 7)"),
     "Aborting": ("crashed", "the process was killed by SIGABRT during the eager call", "EXP002", None),
