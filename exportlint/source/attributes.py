@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from exportlint.source import tensors
-from exportlint.source.events import Changed, Unwrapped
+from exportlint.source.events import Called, Changed, Unwrapped
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
 from exportlint.source.parameters import Arguments
@@ -192,6 +192,8 @@ def put(
         _put_on_function(it, base, node, name, value, state, how)
     if isinstance(base, Module):
         _put_on_module(it, base, node, name, value, state, how)
+    if isinstance(base, Tensor) and name == "requires_grad":
+        it.emit(Called(it.site(node, state), ".requires_grad=", base, (value,), {}, NONE))
     if isinstance(base, Tensor) and name == "data" and base.kept in ("parameter", "buffer"):
         it.emit(Unwrapped(it.site(node, state), base, "bound"))
     if not isinstance(base, Instance):

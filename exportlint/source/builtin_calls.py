@@ -280,8 +280,8 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     if isinstance(owner, Function) and isinstance(text, str):
         found = attributes.get(it, owner, text, state)
         return _counted(given.get(2)) if isinstance(found, Unknown) else found
-    if isinstance(owner, Tensor) and text == "data":
-        return attributes.unwrapped(it, node, (owner, owner), state)
+    if isinstance(owner, Tensor) and text in ("data", "data_ptr"):
+        return attributes.unwrapped(it, node, (owner, owner), state) if text == "data" else Method(owner, text)
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return UNKNOWN
     found = attributes.of_instance(it, owner, text, state)
@@ -449,9 +449,19 @@ def object_method(it: Interpreter, node: ast.Call, owner: Instance, name: str, g
         return NONE
     if name in moves.RETURNS_ITSELF:
         return owner
-    if name in ("parameters", "buffers"):
-        return Sequence(None, Tensor("follows", kept="parameter"), "iterator")
+    if name in TENSORS_OF_MODULES:
+        return tensors_of_module(name)
     return StateDict(owner) if name == "state_dict" else UNKNOWN
+
+
+TENSORS_OF_MODULES = frozenset({"parameters", "buffers", "named_parameters", "named_buffers"})
+
+
+def tensors_of_module(method: str) -> Value:
+    """What a method of a module hands out of its parameters or buffers, alone or each after its name."""
+    tensor = Tensor("follows", kept="parameter")
+    named = Sequence((Static("str"), tensor), kind="tuple")
+    return Sequence(None, named if method.startswith("named_") else tensor, "iterator")
 
 
 def _registered(how: str, value: Value | None) -> Value:

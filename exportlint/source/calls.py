@@ -82,6 +82,17 @@ _MADE = {
     "logging.getLogger": "logging.Logger",
     "ctypes.CDLL": "ctypes.library",
     "ctypes.cdll.LoadLibrary": "ctypes.library",
+    "contextvars.ContextVar": "contextvars.variable",
+    **dict.fromkeys(("threading.Lock", "threading.RLock", "threading.Condition"), "threading.lock"),
+    **dict.fromkeys(("threading.Semaphore", "threading.BoundedSemaphore"), "threading.lock"),
+    "threading.Event": "threading.event",
+    **dict.fromkeys(("queue.Queue", "queue.LifoQueue", "queue.PriorityQueue"), "queue.object"),
+}
+_MADE_OF_TORCH = dict.fromkeys(("torch.Generator", "torch.generator.manual_seed"), External("torch.generator"))
+# Those that rules want to recognise only where they are there before the call, since to make one is enough.
+_MADE_BEFORE = {
+    "concurrent.futures.ThreadPoolExecutor": "concurrent.futures.executor",
+    "concurrent.futures.thread.ThreadPoolExecutor": "concurrent.futures.executor",
 }
 # What is read outside of the model, by what a rule calls it.
 _READINGS = {
@@ -255,7 +266,11 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
     name = _TRUTHS.get(name, name)
     space, _, short = name.rpartition(".")
     if space.startswith(("torch", "functorch")):
-        known = saved.made(it, node, name, given, state) or branches.result(it, node, name, given, state)
+        known = (
+            _MADE_OF_TORCH.get(name)
+            or saved.made(it, node, name, given, state)
+            or branches.result(it, node, name, given, state)
+        )
     else:
         known = _elsewhere(it, node, name, given, state)
     if known is not None:
@@ -288,8 +303,9 @@ def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, sta
     reading = "numpy random number" if name.startswith("numpy.random.") else _READINGS.get(name)
     if reading is not None:
         return Number(reading, it.site(node, state))
-    if name in _MADE:
-        return External(_MADE[name])
+    known = _MADE.get(name) or (_MADE_BEFORE.get(name) if it.lasting else None)
+    if known is not None:
+        return External(known)
     if name in UNREGISTERED:
         return Static(name)
     if name in ("itertools.count", "itertools.cycle", "itertools.repeat"):
@@ -475,6 +491,8 @@ def _module_method(receiver: TorchModule, name: str) -> Value:
         return receiver
     if name == "state_dict":
         return StateDict(receiver)
+    if name in builtin_calls.TENSORS_OF_MODULES:
+        return builtin_calls.tensors_of_module(name)
     if name in ("values", "children", "modules", "__iter__"):
         return Sequence(None, join_all(receiver.parts), "iterator")
     if name == "items":

@@ -218,7 +218,8 @@ def derived(found: list[Any]) -> Value:
     if len(found) == 1 and known:
         return known[0].opaque
     if not known:
-        return first
+        computed = isinstance(first, Number) and first.how == "address"
+        return replace(first, how="computed address") if computed else first  # type: ignore[call-arg]
     dynamic = True if any(s.dynamic for s in known) else None
     return Size(False if all(s.dynamic is False for s in known) else dynamic, of=made_of(known))
 
@@ -368,13 +369,20 @@ def _test(op: ast.cmpop, other: Value, reflected: bool) -> Step | None:
 def _contained(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> Value:
     left, right = pair
     asks = isinstance(left, Tensor) and isinstance(right, Sequence) and bool(right.items)
-    if asks or (isinstance(left, Number) and left.how not in tensors.OUTSIDE and _is_filled(right)):
+    if asks or (isinstance(left, Number) and _is_compared(left, right)):
         it.emit(Asked(it.site(node, state), left, "in"))
     elif is_tensor(right):
         it.emit(Asked(it.site(node, state), right, "in"))
     elif isinstance(right, (External, Dict)):
         it.emit(Indexed(it.site(node, state), right, left))
     return Static("bool")
+
+
+def _is_compared(number: Number, container: Value) -> bool:
+    """Whether to look for the number in there is to compare it, or to ask it for a hash, which an address has."""
+    if "address" in number.how:
+        return isinstance(container, Sequence) and container.kind in ("list", "tuple")
+    return number.how not in tensors.OUTSIDE and _is_filled(container)
 
 
 def _is_filled(value: Value) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from exportlint.source import attributes, by_device, conditions, left_out, subscripts, tensors
-from exportlint.source.events import Changed, Entered, Indexed, Iterated, Returned
+from exportlint.source.events import Called, Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.index import key_of_namespace
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
@@ -458,10 +458,20 @@ def _function(it: Interpreter, node: FunctionNode, state: State) -> None:
 
 
 def _class(it: Interpreter, node: ast.ClassDef, state: State) -> None:
+    if not it.lasting:
+        it.emit(Called(it.site(head(node), state), "builtins.__build_class__", None, (), {}, UNKNOWN))
     state.variables[node.name] = UNKNOWN
     for cls in state.frame.module.all_classes:
         if cls.name == node.name and cls.extent.first <= node.lineno <= cls.extent.last:
             state.variables[node.name] = it.target(cls)
+
+
+def head(node: ast.ClassDef) -> ast.Name:
+    """The words ``class`` and the name, as a node: what a class is told by."""
+    end = node.col_offset + len(f"class {node.name}".encode())
+    return ast.Name(
+        node.name, lineno=node.lineno, col_offset=node.col_offset, end_lineno=node.lineno, end_col_offset=end
+    )
 
 
 def _import(it: Interpreter, node: ast.Import, state: State) -> None:

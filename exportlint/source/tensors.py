@@ -86,7 +86,9 @@ _ADDS = frozenset({
     "atleast_1d", "atleast_2d", "atleast_3d", "flatten", "ravel", "unflatten",
 })  # fmt: skip
 # Numbers that are read outside of the model, by how.
-OUTSIDE = frozenset({"environment", "clock", "random number", "random range", "numpy random number"})
+OUTSIDE = frozenset(
+    {"environment", "clock", "random number", "random range", "numpy random number", "address", "computed address"}
+)
 # The data argument decides whether there is a dimension at all.
 _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
 
@@ -569,6 +571,14 @@ def _array(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Argument
     return Array(it.site(node, state))
 
 
+def _address(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return Number("address", it.site(node, state))
+
+
+def _storage(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return External("torch.storage")
+
+
 def shape(tensor: Tensor) -> Value:
     """``tensor.shape``."""
     if tensor.dims is not None and not tensor.counted:
@@ -592,4 +602,6 @@ _SPECIAL = {
     "clone": _clone,
     "numpy": _array,
     "__array__": _array,
+    "data_ptr": _address,
+    **dict.fromkeys(("storage", "untyped_storage"), _storage),
 }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from cases import Case, cases
 from checking import check
 from forms import FORMS, Form
+from seeing import seen_of
 
 from exportlint.rules import catalogue
 
@@ -22,7 +19,6 @@ CASES = cases()
 CHECKED = [case for case in CASES if case.proof == "check"]
 FIXED = {case.rule.code: case for case in CASES if case.like is not None and case.proof != "run"}
 NOT_IN_EAGER = {"EXP002", "EXP802", "EXP803"}  # whose bad examples do not run
-WORKERS = 2
 
 
 @pytest.fixture(scope="session")
@@ -38,20 +34,8 @@ def observed(
     wanted = [{"id": c.id, "source": c.source, "proof": c.proof} for c in CASES if c.proof != "check"]
     wanted += [{"id": f"{c.id} like bad", "source": c.source, "like": c.like} for c in FIXED.values()]
     wanted += [{"id": f"form {i}", "source": f.source, "proof": f.proof} for i, f in enumerate(FORMS)]
-    wanted = [job for job in wanted if job["id"] in asked]
-    running = []
-    for i in range(WORKERS):
-        jobs = wanted[i::WORKERS]
-        given, results, log = (folder / f"{i}.{name}" for name in ("jobs", "results", "log"))
-        given.write_text(json.dumps(jobs), encoding="utf-8")
-        script = str(Path(__file__).with_name("observing.py"))
-        with log.open("wb") as stream:
-            process = subprocess.Popen([sys.executable, script, str(given), str(results)], cwd=folder, stderr=stream)
-        running.append((process, results, log))
-    found = check([case for case in CHECKED if case.id in asked], folder)
-    for process, results, log in running:
-        assert process.wait(timeout=600) == 0, log.read_text(encoding="utf-8")[-3000:]
-        found.update(json.loads(results.read_text(encoding="utf-8")))
+    found = seen_of([job for job in wanted if job["id"] in asked], folder)
+    found.update(check([case for case in CHECKED if case.id in asked], folder))
     return found
 
 

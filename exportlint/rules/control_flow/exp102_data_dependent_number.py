@@ -50,7 +50,17 @@ _CHOSEN = (
     "with torch._check."
 )
 # Numbers of other origins, which other rules report.
-_OTHERS = ("equal", "allclose", "bool", "environment", "clock", "random number", "random range")
+_OTHERS = (
+    "equal",
+    "allclose",
+    "bool",
+    "environment",
+    "clock",
+    "random number",
+    "random range",
+    "address",
+    "computed address",
+)
 
 
 def match(event: Event) -> Iterator[Match]:

@@ -1,7 +1,7 @@
 """# output-in-forward (EXP403)
 
 ## What it does
-Reports `print`, logging and warnings in code that runs under capture.
+Reports `print`, logging and warnings in code that runs under capture, and what asks a logger for its level.
 
 ## Why it matters
 Both export modes run them once, while the model is captured, and are right otherwise. `torch.compile` with
@@ -28,6 +28,8 @@ def match(event: Called) -> Iterator[Match]:
     """Something was printed or logged."""
     space, _, name = event.name.rpartition(".")
     logged = space in ("logging.Logger", "logging") and name in LEVELS
+    if name in ("isEnabledFor", "setLevel") and space == "logging.Logger":
+        yield Match(event.site, f"`{event.site.text}` asks a logger, and torch.compile(fullgraph=True) refuses that")
     if logged or event.name in ("builtins.print", "warnings.warn"):
         yield Match(
             event.site,
