@@ -70,7 +70,7 @@ TORCH = frozenset().union(
     _names("torch.autograd", "detect_anomaly set_detect_anomaly graph.save_on_cpu graph.saved_tensors_hooks"),
     _names("torch.backends", "cudnn.flags cudnn.is_available cuda.flash_sdp_enabled cuda.is_built mkl.is_available"),
     _names("torch.backends", "mkldnn.is_available mps.is_available openmp.is_available"),
-    _names("torch.compiler", "cudagraph_mark_step_begin reset"),
+    _names("torch.compiler", "disable cudagraph_mark_step_begin reset"),
     _names("torch.cuda", "manual_seed manual_seed_all max_memory_allocated memory_allocated"),
     _names("torch.futures", "Future"),
     _names("torch.fx", "symbolic_trace"),

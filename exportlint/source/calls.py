@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exportlint.source import branches, builtin_calls, moves, operators, saved, tensors
+from exportlint.source import branches, builtin_calls, decorators, moves, operators, saved, tensors
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
@@ -259,6 +259,14 @@ def _external(it: Interpreter, node: ast.Call, callee: External, given: Argument
     return result
 
 
+def _custom_operator(name: str, given: Arguments) -> Value | None:
+    """``custom_op("space::name", function)``: an operator under that name, of which the inside is not looked at."""
+    named = given.get(0)
+    if name != decorators.CUSTOM or len(given.positional) < 2 or not isinstance(named, Const):
+        return None
+    return External(f"torch.ops.{str(named.value).replace('::', '.')}")
+
+
 def _external_result(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     if name in PREDICATES:
         said = PREDICATES[name]
@@ -268,6 +276,7 @@ def _external_result(it: Interpreter, node: ast.Call, name: str, given: Argument
     if space.startswith(("torch", "functorch")):
         known = (
             _MADE_OF_TORCH.get(name)
+            or _custom_operator(name, given)
             or saved.made(it, node, name, given, state)
             or branches.result(it, node, name, given, state)
         )

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from exportlint.source import attributes, calls, conditions, expressions, statements
+from exportlint.source import attributes, calls, conditions, decorators, expressions, statements
 from exportlint.source.events import Called, Carried, Changed, Converted, Defined, Event, Indexed, Iterated
 from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
 from exportlint.source.parameters import Arguments, bind
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from exportlint.source.at_hand import AtHand
+    from exportlint.source.decorators import Decorator
     from exportlint.source.index import Extent
     from exportlint.source.project import Target
     from exportlint.source.provenance import Binding
@@ -80,6 +81,7 @@ class Interpreter:
         saved: Where functions saved something: the function, and the expression that names the file.
         bindings: What binds variables in functions that were asked for it.
         running: Whether a call is run that others follow, of which `finish` tells what it leaves for them.
+        decorators: Those of torch around each function that was called.
         passing: The keys of objects that such a call made: the next call makes others, unless something keeps them.
     """
 
@@ -115,6 +117,7 @@ class Interpreter:
     bindings: dict[ast.AST, dict[str, list[Binding]]] = field(default_factory=dict)
     running: bool = False
     passing: set[object] = field(default_factory=set)
+    decorators: dict[int, tuple[Decorator, ...]] = field(default_factory=dict)
 
     @property
     def lasting(self) -> bool:
@@ -229,6 +232,9 @@ class Interpreter:
         key = (function, arguments.key, self.version, bool(self.silent), function.closure, state.there)
         if arguments.key is not None and key in self.memo:
             return self.memo[key]
+        opaque = decorators.called(self, function, arguments, state, at)
+        if opaque is not None:
+            return opaque
         closure = function.closure
         forward = function.entry is not None and function.entry.name == "forward"
         if forward and isinstance(function.owner, Instance):

@@ -106,6 +106,20 @@ class Double(torch.autograd.Function):
 """
 
 
+CUSTOM = """
+@torch.library.custom_op("example_form::{0}", mutates_args=())
+def {0}(x: torch.Tensor) -> torch.Tensor:
+    return {1}
+
+"""
+FAKE = """
+@{0}.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+"""
+
+
 @dataclass(frozen=True)
 class Form:
     """Code of a `forward`.
@@ -213,6 +227,29 @@ FORMS = (
     form("return x * made(x)", UNTRACED, "EXP502 parameter",
          above="def made(x):\n    return nn.Parameter(torch.zeros(4, device=x.device))"),
     form("return x * 2 if isinstance(self.w, nn.Parameter) else x", FINE, init="self.w = nn.Parameter(torch.ones(4))"),
+    form("return twice(x)", BREAKS, "EXP801", above=CUSTOM.format("twice", "x * 2")),
+    form("return helper(x)", BREAKS, "EXP801",
+         above=CUSTOM.format("twice", "x * 2") + "\n\ndef helper(v):\n    return twice(v)\n"),
+    form("return twice(once(x))", BREAKS, "EXP801",
+         above=CUSTOM.format("once", "x * 1") + FAKE.format("once") + CUSTOM.format("twice", "x * 2")),
+    form("return named(x)", BREAKS, "EXP801",
+         above="def plain(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n\n\n"
+         'named = torch.library.custom_op("example_form::named", plain, mutates_args=())'),
+    form("return twice(x)", FINE, above=CUSTOM.format("twice", "x * 2") + FAKE.format("twice")),
+    form("return twice(x)", FINE,
+         above=CUSTOM.format("twice", "x * 2") + "\n\ntwice.register_fake(torch.empty_like)\n"),
+    form("return twice(x)", FINE,
+         above=CUSTOM.format("twice", "torch.from_numpy(x.numpy() * 2)") + FAKE.format("twice")),
+    form("return twice(x)", FINE,
+         above=CUSTOM.format("twice", "x * 2 if x.sum() > 0 else x * 1") + FAKE.format("twice")),
+    form("y = x * 1\nadd(y)\nreturn y", FINE,
+         above='@torch.library.custom_op("example_form::add", mutates_args=("x",))\n'
+         "def add(x: torch.Tensor) -> None:\n    x.add_(1)\n"),
+    form("return twice(x)", UNTRACED, "EXP402 untraced",
+         above="@torch.compiler.disable\ndef twice(x):\n    return x * 2\n"),
+    _on_devices("return twice(self.fc, x)", UNPORTABLE, "EXP206", init="self.fc = nn.Linear(4, 4)",
+                above='@torch.autocast("cuda", dtype=torch.bfloat16)\ndef twice(layer, x):\n    return layer(x) * 2\n'),
+    form("return twice(x)", FINE, above="@torch.no_grad()\ndef twice(x):\n    return x * 2\n"),
     form("return torch.func.jacfwd(torch.sin)(x).sum((2, 3)) + x", BREAKS, "EXP402"),
     form("return hessian(lambda t: t.sin().sum())(x).sum((2, 3)) + x", BREAKS, "EXP402",
          imports="from torch.func import hessian"),

@@ -145,6 +145,7 @@ BODIES = {
     **{name: f"y = {CALLS.get(name, name.removeprefix('builtins.') + '()')}\nreturn x * 2" for name in PYTHON | TORCH},
     **{name: f"y = (x * 1).{name}()\nreturn x * 2" for name in METHODS},
     **{name: f"self.fc.{name}(lambda *given: None)\nreturn x * 2" for name in HOOKS},
+    "torch.compiler.disable": "y = torch.compiler.disable(len)\nreturn x * 2",
     "builtins.__build_class__": "class A:\n    k = 2\nreturn x * A.k",
 }
 

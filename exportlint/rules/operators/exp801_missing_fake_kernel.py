@@ -1,7 +1,8 @@
 """# missing-fake-kernel (EXP801)
 
 ## What it does
-Reports calls of custom operators that the same file defines without a fake kernel.
+Reports calls of custom operators that the same file, or for `custom_op` the one that it is imported from, defines
+without a fake kernel. What an operator does inside is nobody's business: captures do not look there.
 
 ## Why it matters
 The capture runs on fake tensors. Without a fake kernel it does not know the shape of the result.
@@ -15,25 +16,47 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Called
+from exportlint.source.values import Function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Any of these gives operators of the file a kernel for fake tensors, or none is needed.
-_FAKE = re.compile(
-    r"register_fake|impl_abstract|[\"'](?:Meta|CompositeImplicitAutograd|CompositeExplicitAutograd)[\"']"
-)
+# Any of these gives operators of a library a kernel for fake tensors, or none is needed.
+_FAKE = re.compile(r"[\"'](?:Meta|CompositeImplicitAutograd|CompositeExplicitAutograd)[\"']")
+_REGISTERING = r"\b(?:register_fake|impl_abstract)\(\s*"
 
 
 def match(event: Called) -> Iterator[Match]:
-    """An operator that the file defines was called, and the file has no fake kernel."""
-    if not event.name.startswith("torch.ops."):
+    """An operator that the file defines was called, and has no fake kernel there."""
+    parts = event.name.split(".")
+    if not event.name.startswith("torch.ops.") or len(parts) < 4:
         return
-    namespace = event.name.split(".")[2]
     text = event.site.source.text
-    defined = re.search(rf"(?:Library|define|custom_op)\(\s*[\"']{re.escape(namespace)}\b", text)
-    if defined and not _FAKE.search(text):
+    if isinstance(event.receiver, Function) and event.receiver.entry is not None:
+        text += event.receiver.entry.module.source.text
+    if _is_defined(text, *parts[2:4]) and not _has_fake(text, *parts[2:4]):
         yield Match(event.site, f"`{event.name}` has no fake kernel, so its result has no shape under capture")
+
+
+def _is_defined(text: str, space: str, name: str) -> bool:
+    """Whether the file defines the operator; by a schema, one that returns something."""
+    if re.search(rf"custom_op\(\s*[\"']{space}::{name}[\"']", text):
+        return True
+    defined = re.search(rf"(?:Library|define)\(\s*[\"']{space}\b", text)
+    return defined is not None and not re.search(rf"\b{name}\([^\"']*\)\s*->\s*\(\)", text)
+
+
+def _has_fake(text: str, space: str, name: str) -> bool:
+    """Whether the file registers a fake kernel that may be this operator's."""
+    own = rf"[\"']{space}::{name}[\"']"
+    if re.search(rf"{_REGISTERING}(?:{own}|(?![\"'])\w+\s*[,)])", text):
+        return True
+    made = re.search(rf"custom_op\(\s*{own}", text)
+    if made is None:
+        return _FAKE.search(text) is not None
+    names = re.findall(rf"(\w+)\s*(?::[^=\n]+)?=\s*[\w.]*custom_op\(\s*{own}", text)
+    names += re.findall(r"^\s*(?:async\s+)?def\s+(\w+)", text[made.end() :], re.MULTILINE)[:1]
+    return any(re.search(rf"\b{each}\.(?:register_fake|register_vmap_fake|impl_abstract)\b", text) for each in names)
 
 
 _OPERATOR = """
