@@ -15,6 +15,7 @@ from exportlint.source.parameters import Arguments
 from exportlint.source.project import Assigned, canonical
 from exportlint.source.saved import is_parallel
 from exportlint.source.values import (
+    COMPILED,
     NONE,
     UNKNOWN,
     Array,
@@ -107,7 +108,7 @@ def _of_device(it: Interpreter, base: Device, name: str, state: State) -> Value:
 def _of_torch_module(it: Interpreter, base: TorchModule, name: str, state: State) -> Value:
     if name in ("weight", "bias", "in_proj_weight", "in_proj_bias", "running_mean", "running_var"):
         return Tensor("follows", kept="parameter")
-    if name == "module" and is_parallel(base) and base.parts:
+    if base.parts and ((name == "module" and is_parallel(base)) or (name == "_orig_mod" and base.name == COMPILED)):
         return base.parts[0]
     return Const(False) if name == "training" else Method(base, name)
 

@@ -136,7 +136,7 @@ def _same_elements(it: Interpreter, node: ast.Call, name: str, given: Arguments,
     from exportlint.source.statements import element
 
     value = given.get(0)
-    kind = name if name in ("list", "tuple", "set") else "list"
+    kind = "set" if name == "frozenset" else name if name in ("list", "tuple", "set") else "list"
     if value is None:
         return Sequence((), kind=kind)
     it.emit(Iterated(it.site(node, state), value, "zip"))
@@ -275,20 +275,29 @@ def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
     text = attribute.value if isinstance(attribute, Const) else None
     if isinstance(owner, Instance) and isinstance(attribute, Number):
         it.emit(Indexed(it.site(node, state), owner, attribute))
+    if not isinstance(owner, Instance) or not isinstance(text, str):
+        return _attribute_of(it, node, owner, text, given, state)
+    if text == "module" and owner.module and given.get(2) == owner and it.initial(owner, text) is None:
+        return owner  # what unwraps a wrapper leaves all other modules as they are
+    found = attributes.of_instance(it, owner, text, state)
+    if len(given.positional) == 2 or isinstance(found, Static):  # a number that the constructor binds is there
+        return found
+    # Where no constructor binds it, the first call begins with what is given instead, and later ones go on from there.
+    return _counted(given.get(2)) if isinstance(found, Unknown) and owner.module else UNKNOWN
+
+
+def _attribute_of(
+    it: Interpreter, node: ast.Call, owner: Value | None, text: object, given: Arguments, state: State
+) -> Value:  # fmt: skip
+    """An attribute, asked for by a name, of what is no object of the project."""
     if isinstance(owner, Setting):
         return owner
     if isinstance(owner, Function) and isinstance(text, str):
         found = attributes.get(it, owner, text, state)
         return _counted(given.get(2)) if isinstance(found, Unknown) else found
     if isinstance(owner, Tensor) and text in ("data", "data_ptr"):
-        return attributes.unwrapped(it, node, (owner, owner), state) if text == "data" else Method(owner, text)
-    if not isinstance(owner, Instance) or not isinstance(text, str):
-        return UNKNOWN
-    found = attributes.of_instance(it, owner, text, state)
-    if len(given.positional) == 2 or isinstance(found, Static):  # a number that the constructor binds is there
-        return found
-    # Where no constructor binds it, the first call begins with what is given instead, and later ones go on from there.
-    return _counted(given.get(2)) if isinstance(found, Unknown) and owner.module else UNKNOWN
+        return attributes.unwrapped(it, node, (owner, owner), state) if text == "data" else Method(owner, "data_ptr")
+    return attributes.get(it, owner, "module", state) if is_parallel(owner) and text == "module" else UNKNOWN
 
 
 def _setattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
@@ -398,6 +407,7 @@ _BUILTINS: dict[str, Builtin] = {
     "list": _same_elements,
     "tuple": _same_elements,
     "set": _same_elements,
+    "frozenset": _same_elements,
     "sorted": _same_elements,
     "reversed": _same_elements,
     "max": _extreme,

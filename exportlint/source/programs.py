@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from exportlint.source.index import ClassEntry, FunctionEntry, ModuleIndex
     from exportlint.source.interpreter import Interpreter
 
-_SAVES = r"\b(?:save|load|load_state_dict|script|trace|DataParallel|DistributedDataParallel)\("
+_SAVES = (
+    r"\b(?:save|load|load_state_dict|script|trace|DataParallel|DistributedDataParallel)\("
+    r"|(?<!json\.)(?<!yaml\.)\bdumps?\("
+)
 _MENTIONED = re.compile(_SAVES)
 _STEPS = 100_000  # what saves a model is seldom far away
 _CALLERS = 2  # how many calls away from what saves or loads a function may be

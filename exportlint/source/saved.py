@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from exportlint.source.values import (
+    COMPILED,
     NONE,
     PARALLEL,
     SCRIPTED,
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from exportlint.source.state import State
 
 _SCRIPTING = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.load"})
+_REFINED = frozenset({"torch.jit.freeze", "torch.jit.optimize_for_inference"})
+_WRITING = frozenset({
+    "torch.save", "pickle.dump", "pickle.dumps", "cloudpickle.dump", "cloudpickle.dumps", "dill.dump", "dill.dumps",
+    "joblib.dump",
+})  # fmt: skip
 PARTS = frozenset({"get", "pop", "copy"})
 """Methods that hand on what was loaded, or a part of it."""
 
@@ -38,6 +44,8 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
     """The result of a function of torch that saves, loads, wraps or scripts a module; ``None`` for others."""
     if name in PARALLEL:
         return TorchModule(name, given.positional[:1], site=it.site(node, state))
+    if name == "torch.compile" and is_module(given.get(0)):
+        return TorchModule(COMPILED, given.positional[:1], site=it.site(node, state))
     function = it.stack[-1] if it.stack else None
     if name == "torch.save":
         it.saved.update((function, ast.dump(place)) for place in node.args[1:2])
@@ -47,6 +55,8 @@ def made(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: St
         known = here or given.open
         mapped = known or len(given.positional) > 1 or "map_location" in given.keywords
         return Loaded(it.site(node, state), mapped, known or "weights_only" in given.keywords)
+    if name in _REFINED and given.positional and is_scripted(given.positional[0]):
+        return given.positional[0]
     return _scripted(name, given.get(0)) if name in _SCRIPTING else None
 
 
@@ -55,6 +65,14 @@ def _scripted(name: str, first: Value | None) -> Value:
     if name == "torch.jit.load" or is_module(first):
         return TorchModule(TRACED if name == "torch.jit.trace" else SCRIPTED)
     return External("torch.jit.scripted") if isinstance(first, Function) and name == "torch.jit.script" else UNKNOWN
+
+
+def written(event: Called) -> tuple[Value, ...]:
+    """What the call writes to a file or to bytes, by ``torch.save`` or by a pickle."""
+    if event.name not in _WRITING:
+        return ()
+    named = event.keywords.get("obj", event.keywords.get("value"))
+    return event.arguments[:1] or (() if named is None else (named,))
 
 
 def restored(event: Called) -> Iterator[Loaded]:

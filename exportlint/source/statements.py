@@ -113,7 +113,9 @@ def _assign_item(it: Interpreter, target: ast.Subscript, value: Value, state: St
         sized = base.sized or any(isinstance(v, Tensor) and v.sized for v in options(value))
         state.variables[target.value.id] = replace(base, fed=fed, sized=sized)
     elif isinstance(base, Dict) and isinstance(target.value, ast.Name):
-        state.variables[target.value.id] = Dict(element=UNKNOWN, kept=base.kept)
+        known = not base.kept and isinstance(whole, Const)
+        filled = _with_item(base, whole, value) if known else Dict(element=UNKNOWN, kept=base.kept)
+        state.variables[target.value.id] = filled
     elif isinstance(base, Dict) and isinstance(target.value, ast.Attribute):
         attributes.refill(it, target.value, _with_item(base, whole, value), state)
 

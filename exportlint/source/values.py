@@ -467,6 +467,7 @@ class Union(Value):
     options: tuple[Value, ...]
 
 
+COMPILED = "torch._dynamo.OptimizedModule"
 PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
 """Wrappers that run a module on several devices; the module is their ``module``."""
 SCRIPTED, TRACED = "torch.jit.ScriptModule", "torch.jit.TracedModule"

@@ -204,8 +204,8 @@ def test_code_that_cannot_be_analysed_is_named(tmp_path: Path, monkeypatch: pyte
     ("made", "codes"),
     [
         ("torch.jit.script(nn.Linear(4, 4))", ["EXP901"]),
-        ("torch.jit.load('act.pt')", ["EXP901"]),
-        ("torch.jit.load('act.pt') if config.fast else nn.Linear(4, 4)", []),
+        ("torch.jit.load('act.pt')", ["EXP904", "EXP901"]),
+        ("torch.jit.load('act.pt') if config.fast else nn.Linear(4, 4)", ["EXP904"]),
         ("torch.jit.script(helper)", []),
         ("torch.jit.script(config.act)", []),
     ],
@@ -265,3 +265,32 @@ class Other(nn.Module):
         return y + torch.cond(x.shape[0] > 1, lambda x: x, lambda x: x * 2, (x,))
 """
     assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "codes"),
+    [
+        ("pickle.dumps(net)", ["EXP702"]),
+        ("pickle.dumps(net.state_dict())", []),
+        ("joblib.dump(value={'net': net}, filename='a.joblib')", ["EXP702"]),
+        ("cloudpickle.dump([net], open('a.pkl', 'wb'))", ["EXP702"]),
+        ("json.dumps({'width': 4})\n    torch.save(4, 'a.pt')", []),
+        ("torch.save(obj=net, f='a.pt')", ["EXP702"]),
+        ("kept = {}\n    kept['net'] = net\n    torch.save(kept, 'a.pt')", ["EXP702"]),
+        ("kept = {}\n    kept['net'] = net.state_dict()\n    torch.save(kept, 'a.pt')", []),
+        ("torch.save(getattr(net, 'module', net), 'a.pt')", ["EXP702"]),
+        ("torch.save(getattr(net, 'module', net).state_dict(), 'a.pt')", []),
+        ("net = nn.DataParallel(net)\n    torch.save(getattr(net, 'module', net).state_dict(), 'a.pt')", []),
+        ("pickle.dumps(nn.DataParallel(net).state_dict())", ["EXP703"]),
+        ("torch.save(torch.compile(net).state_dict(), 'a.pt')", ["EXP703"]),
+        ("torch.save(torch.compile(net)._orig_mod.state_dict(), 'a.pt')", []),
+        ("sd = torch.compile(net).state_dict()\n    sd = {k.removeprefix('_orig_mod.'): v for k, v in sd.items()}\n"
+         "    torch.save(sd, 'a.pt')", []),
+        ("torch.jit.freeze(torch.jit.script(net)).save('a.pt')", ["EXP904"]),
+        ("torch.jit.script(net)", []),
+    ],
+)  # fmt: skip
+def test_what_is_written_to_files(tmp_path: Path, statements: str, codes: list[str]) -> None:
+    imports = "import json\nimport pickle\nimport cloudpickle\nimport joblib\n"
+    text = f"{imports}\n\ndef keep():\n    net = Net()\n    {statements}\n"
+    assert [code for code, _ in found(tmp_path, text)] == codes

@@ -1,7 +1,8 @@
 """# pickled-module (EXP702)
 
 ## What it does
-Reports `torch.save` of a whole module, alone or in a dictionary or list.
+Reports `torch.save` of a whole module, alone or in a dictionary or list, and `dump` or `dumps` of one by `pickle`,
+`joblib`, `cloudpickle` or `dill`.
 
 ## Why it matters
 The file holds a pickle that names the model's class. `torch.load` refuses it unless it is called with
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Rule, outcomes
 from exportlint.rules.examples import loaded, saving
 from exportlint.source.events import Called
-from exportlint.source.saved import is_scripted
+from exportlint.source.saved import is_scripted, written
 from exportlint.source.values import Dict, Sequence, Value, is_module, options
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 def match(event: Called) -> Iterator[Match]:
     """A module is among what is saved."""
-    if event.name != "torch.save" or not event.arguments:
-        return
-    if any(_holds_module(option) for option in options(event.arguments[0])):
+    if any(_holds_module(option) for value in written(event) for option in options(value)):
         yield Match(event.site, f"`{event.site.text}` pickles a whole module, which needs its source to be loaded")
 
 
@@ -43,6 +42,20 @@ def _example(saved: str, part: str = "", above: str = "trained = Net()") -> str:
     return saving(f"{above}\ntorch.save({saved}, path)", loaded(part))
 
 
+# What another program finds, where no class is defined under that name.
+_ELSEWHERE = """
+model = Net()
+del globals()["Net"]
+with open(path, "rb") as file:
+    pickle.load(file)
+"""
+
+
+def _pickled(saved: str) -> str:
+    save = f"{_BOTH}\nwith open(path, 'wb') as file:\n    pickle.dump({saved}, file)"
+    return saving(save, _ELSEWHERE, "import pickle")
+
+
 _BOTH = "trained = Net()\nweights = trained.state_dict()"
 
 RULE = Rule(
@@ -56,6 +69,7 @@ RULE = Rule(
     good=_example("trained.state_dict()"),
     fixed=_example("trained.state_dict()"),
     near=(
+        Near(bad=_pickled("trained"), good=_pickled("weights")),
         Near(
             bad=_example('{"model": trained, "epoch": weights}', '["model"]', _BOTH),
             good=_example('{"model": weights, "epoch": weights}', '["model"]', _BOTH),
