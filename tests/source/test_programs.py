@@ -284,8 +284,8 @@ class Other(nn.Module):
         ("pickle.dumps(nn.DataParallel(net).state_dict())", ["EXP703"]),
         ("torch.save(torch.compile(net).state_dict(), 'a.pt')", ["EXP703"]),
         ("torch.save(torch.compile(net)._orig_mod.state_dict(), 'a.pt')", []),
-        ("sd = torch.compile(net).state_dict()\n    sd = {k.removeprefix('_orig_mod.'): v for k, v in sd.items()}\n"
-         "    torch.save(sd, 'a.pt')", []),
+        (("sd = torch.compile(net).state_dict()\n    sd = {k.removeprefix('_orig_mod.'): v for k, v in sd.items()}\n"
+         "    torch.save(sd, 'a.pt')"), []),
         ("torch.jit.freeze(torch.jit.script(net)).save('a.pt')", ["EXP904"]),
         ("torch.jit.script(net)", []),
     ],
