@@ -36,6 +36,7 @@ PYTHON = frozenset().union(
     _names("multiprocessing", "Pool Process cpu_count"),
     _names("os", "cpu_count getcwd getpid listdir makedirs mkdir urandom"),
     _names("os.path", "exists getsize isdir isfile"),
+    _names("pathlib", "path.exists path.glob path.is_dir path.is_file path.mkdir path.open path.read_text path.stat"),
     _names("pickle", "dump dumps loads"),
     _names("queue", "LifoQueue PriorityQueue Queue object.empty object.get object.put"),
     _names("random", "choices getrandbits getstate seed setstate shuffle"),

@@ -294,11 +294,23 @@ def moved_by_its_class(it: Interpreter, cls: ClassEntry) -> frozenset[str]:
 def fields(it: Interpreter, cls: ClassEntry, arguments: Arguments) -> dict[str, Value]:
     """The attributes that a generated ``__init__`` (of a dataclass, a named tuple) binds."""
     names = [name for c in reversed(it.project.lineage(cls)[0]) for name in c.fields]
-    found: dict[str, Value] = dict.fromkeys(names, UNKNOWN)
+    found = (
+        {name: _text_default(it, cls, name) for name in names} if not arguments.open else dict.fromkeys(names, UNKNOWN)
+    )
     if not arguments.open:
         found.update(zip(names, arguments.positional, strict=False))
         found.update((k, v) for k, v in arguments.keywords.items() if k in found)
     return found
+
+
+def _text_default(it: Interpreter, cls: ClassEntry, name: str) -> Value:
+    """The text that a field of a dataclass is where nothing else is given: a device, for instance."""
+    for each in it.project.lineage(cls)[0]:
+        extent = each.attributes.get(name)
+        value = getattr(extent.statement, "value", None) if extent is not None else None
+        if extent is not None:
+            return Const(value.value) if isinstance(value, ast.Constant) and isinstance(value.value, str) else UNKNOWN
+    return UNKNOWN
 
 
 def _of_external(it: Interpreter, base: External, name: str, state: State) -> Value:

@@ -83,6 +83,7 @@ _MADE = {
     "ctypes.CDLL": "ctypes.library",
     "ctypes.cdll.LoadLibrary": "ctypes.library",
     "contextvars.ContextVar": "contextvars.variable",
+    "pathlib.Path": "pathlib.path",
     **dict.fromkeys(("threading.Lock", "threading.RLock", "threading.Condition"), "threading.lock"),
     **dict.fromkeys(("threading.Semaphore", "threading.BoundedSemaphore"), "threading.lock"),
     "threading.Event": "threading.event",
@@ -248,7 +249,16 @@ def _called(
 ) -> None:
     it.calling = state
     it.emit(
-        Called(it.site(node, state), name, receiver, given.positional, given.keywords, result, node is not it.statement)
+        Called(
+            it.site(node, state),
+            name,
+            receiver,
+            given.positional,
+            given.keywords,
+            result,
+            node is not it.statement,
+            it.catching > 0,
+        )
     )
 
 

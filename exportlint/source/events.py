@@ -77,6 +77,7 @@ class Called(Event):
         keywords: Keyword arguments by name.
         result: The value of the call.
         used: Whether anything is done with the result.
+        caught: Whether an error of torch that the call raises is caught, and something else done instead.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Called(Event):
     keywords: Mapping[str, Value]
     result: Value
     used: bool = True
+    caught: bool = False
 
 
 @dataclass(frozen=True, slots=True)

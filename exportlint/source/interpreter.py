@@ -74,6 +74,7 @@ class Interpreter:
         steps: How many expressions may still be evaluated.
         calls: Where each function that is being run was called, outermost first; ``None`` where no call is written.
         optional: Inside of how many parts of a line that nothing says are evaluated, such as what follows an ``and``.
+        catching: Inside of how many blocks whose handlers put something in the place of what torch raised.
         at_hand: At each call that makes a tensor on a device of its own, the tensors that follow the inputs.
         calling: The state in which a call is told.
         statement: The expression that is a statement, so that its value is dropped.
@@ -90,6 +91,7 @@ class Interpreter:
     steps: int = _STEPS
     silent: int = 0
     optional: int = 0
+    catching: int = 0
     stack: list[ast.AST] = field(default_factory=list)
     calls: list[Site | None] = field(default_factory=list)
     attributes: dict[int, dict[str, Value]] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Interpreter:
     def reset(self) -> None:
         """Begin anew with another class; what is known of definitions stays."""
         self.steps, self.silent, self.optional, self.importing, self.running = _STEPS, 0, 0, 0, False
+        self.catching = 0
         self.stack.clear()
         self.calls.clear()
         self.constructing.clear()

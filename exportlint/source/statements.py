@@ -13,6 +13,7 @@ from exportlint.source import attributes, by_device, conditions, left_out, subsc
 from exportlint.source.events import Called, Changed, Entered, Indexed, Iterated, Returned
 from exportlint.source.facts import facts
 from exportlint.source.index import key_of_namespace
+from exportlint.source.parameters import Arguments
 from exportlint.source.state import CLEARED, Exits, Guard, Slot, State, join_states, place_of
 from exportlint.source.tree import FunctionNode, children, same
 from exportlint.source.tree import indices as indices_of
@@ -34,6 +35,7 @@ from exportlint.source.values import (
     Static,
     Tensor,
     TorchModule,
+    Unknown,
     Value,
     join_all,
     options,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Interpreter", Any, "State"], None]
 _DEEPEST = 3
+_OF_TORCH = frozenset({"Exception", "BaseException", "RuntimeError", "LinAlgError", "_LinAlgError"})
 _MENTIONS = 2  # of a list: where it is bound, and where `forward` uses it
 
 
@@ -422,20 +425,39 @@ def _leave_loop(it: Interpreter, node: ast.stmt, state: State) -> None:
 
 def _with(it: Interpreter, node: ast.With | ast.AsyncWith, state: State) -> None:
     entered = len(state.frame.devices)
+    left: list[tuple[ast.expr, Value]] = []
     for item in node.items:
         value = it.expression(item.context_expr, state)
         it.emit(Entered(it.site(item.context_expr, state), value))
         if isinstance(value, Device):
             state.frame.devices.append(replace(value, site=it.site(item.context_expr, state)))
+        given = _ran(it, item.context_expr, value, ("__enter__", 0), state)
+        left.append((item.context_expr, value))
         if item.optional_vars is not None:
-            assign(it, item.optional_vars, value.any if isinstance(value, Sequence) else value, state)
+            given = value if isinstance(given, Unknown) else given
+            assign(it, item.optional_vars, given.any if isinstance(given, Sequence) else given, state)
     it.block(node.body, state)
     del state.frame.devices[entered:]
+    for place, value in reversed(left):
+        _ran(it, place, value, ("__exit__", 3), state)
+
+
+def _ran(it: Interpreter, node: ast.expr, value: Value, method: tuple[str, int], state: State) -> Value:
+    """What a method of a context manager returns, where the project defines the manager's class."""
+    if not isinstance(value, Instance) or value.module or state.dead:
+        return UNKNOWN
+    entry = it.project.method(value.cls, method[0])
+    bound = it.function(entry, value) if entry is not None else UNKNOWN
+    nothing = Arguments((NONE,) * method[1])
+    return it.invoke(bound, nothing, state, it.site(node, state)) if isinstance(bound, Function) else UNKNOWN
 
 
 def _try(it: Interpreter, node: ast.Try, state: State) -> None:
     before = state.copy()
+    catches = any(map(_replaces, node.handlers))
+    it.catching += catches
     it.block(node.body, state)
+    it.catching -= catches
     it.block(node.orelse, state)
     after = state.copy()
     for handler in node.handlers:
@@ -447,6 +469,13 @@ def _try(it: Interpreter, node: ast.Try, state: State) -> None:
         after = join_states(after, failed)
     state.become(after)
     it.block(node.finalbody, state)
+
+
+def _replaces(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler catches what torch raises of numbers, and goes on."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {getattr(kind, "attr", getattr(kind, "id", "")) for kind in kinds}
+    return bool(names & _OF_TORCH or handler.type is None) and not _raises(handler.body)
 
 
 def _function(it: Interpreter, node: FunctionNode, state: State) -> None:

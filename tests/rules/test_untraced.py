@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 UNTRACED = ("fine", "breaks", "breaks")
 
+PATHS = ("exists", "is_dir", "is_file", "open", "read_text", "stat")
 # What is called, where a call without arguments is not what shows it.
 CALLS = {
     "array.array": "array.array('i', [1])",
@@ -61,6 +62,9 @@ CALLS = {
     "os.mkdir": "os.mkdir(tempfile.mkdtemp() + '/a')",
     "os.urandom": "os.urandom(2)",
     **{f"os.path.{name}": f"os.path.{name}('.')" for name in ("exists", "getsize", "isdir", "isfile")},
+    **{f"pathlib.path.{name}": f"pathlib.Path('/dev/null').{name}()" for name in PATHS},
+    "pathlib.path.glob": "list(pathlib.Path('/').glob('a'))",
+    "pathlib.path.mkdir": "pathlib.Path('/').mkdir(exist_ok=True)",
     "pickle.dump": "pickle.dump(1, BYTES)",
     "pickle.dumps": "pickle.dumps(1)",
     "pickle.loads": "pickle.loads(b'I1\\n.')",

@@ -3,7 +3,8 @@
 ## What it does
 Reports code under capture that needs real memory or another runtime: `data_ptr()`, `torch.save`, threads, copies by
 `copy.copy`, gradients taken inside of `forward`, foreign functions, `with torch.device(...)`, methods made by
-`functools.partialmethod`, `ctx.mark_dirty()`, nested tensors. Other `autograd.Function`s are captured by what their
+`functools.partialmethod`, `ctx.mark_dirty()`, nested tensors, operators such as `torch.linalg.inv` whose failure a
+handler is to catch. Other `autograd.Function`s are captured by what their
 `forward` computes.
 
 It also reports what TorchDynamo (strict export and `torch.compile`) does not follow, though `torch.export` by itself
@@ -64,6 +65,7 @@ _SPARSE = frozenset({".to_sparse", ".to_sparse_coo", ".to_sparse_csc", ".to_spar
 _NESTED = frozenset({
     f"torch.nested.{name}" for name in ("nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged", "narrow")
 })  # fmt: skip
+_FAILING = frozenset({"torch.linalg.cholesky", "torch.linalg.inv", "torch.linalg.solve", "torch.inverse", ".inverse"})
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _COMPARING = ("in", "sorted", "max", "min")
 _UNKNOWN = "is nothing that TorchDynamo follows"
@@ -188,6 +190,11 @@ def _of_another_kind(event: Called, text: str) -> Iterator[Match]:
         jagged = event.keywords.get("layout") == External("torch.jagged") or event.name.endswith("jagged")
         said = f"{text} makes a nested tensor, which no export follows"
         yield Match(event.site, said, "nested tensor" if jagged else "", "Pad the parts, and pass a mask.")
+    elif event.name in _FAILING and event.caught:
+        said = f"{text} may fail, and no program keeps the handler that is to catch it"
+        yield Match(
+            event.site, said, "handler", "Use the form that tells of failures, such as torch.linalg.cholesky_ex."
+        )
     elif event.name == _CHECKPOINT:
         yield Match(event.site, f"{text} is nothing that a strict export follows", "checkpoint")
 
@@ -287,6 +294,20 @@ RULE = Rule(
             outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
             bad=example(
                 "def forward(self, x):\n    return torch.nested.as_nested_tensor(x, layout=torch.jagged).values()"
+            ),
+        ),
+        "handler": Variant(
+            outcomes=outcomes(export="specialises", strict="specialises", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    try:
+                        return torch.linalg.inv(x)
+                    except RuntimeError:
+                        return x
+                """,
+                inputs="torch.eye(4)",
+                inputs2="torch.zeros(4, 4)",
             ),
         ),
         "sparse": Variant(

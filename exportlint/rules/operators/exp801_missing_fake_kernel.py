@@ -32,9 +32,11 @@ def match(event: Called) -> Iterator[Match]:
     if not event.name.startswith("torch.ops.") or len(parts) < 4:
         return
     text = event.site.source.text
+    names: list[str] = []
     if isinstance(event.receiver, Function) and event.receiver.entry is not None:
         text += event.receiver.entry.module.source.text
-    if _is_defined(text, *parts[2:4]) and not _has_fake(text, *parts[2:4]):
+        names = [event.receiver.entry.name]
+    if (names or _is_defined(text, *parts[2:4])) and not _has_fake(text, *parts[2:4], names):
         yield Match(event.site, f"`{event.name}` has no fake kernel, so its result has no shape under capture")
 
 
@@ -46,16 +48,17 @@ def _is_defined(text: str, space: str, name: str) -> bool:
     return defined is not None and not re.search(rf"\b{name}\([^\"']*\)\s*->\s*\(\)", text)
 
 
-def _has_fake(text: str, space: str, name: str) -> bool:
+def _has_fake(text: str, space: str, name: str, names: list[str]) -> bool:
     """Whether the file registers a fake kernel that may be this operator's."""
     own = rf"[\"']{space}::{name}[\"']"
     if re.search(rf"{_REGISTERING}(?:{own}|(?![\"'])\w+\s*[,)])", text):
         return True
     made = re.search(rf"custom_op\(\s*{own}", text)
-    if made is None:
+    if made is None and not names:
         return _FAKE.search(text) is not None
-    names = re.findall(rf"(\w+)\s*(?::[^=\n]+)?=\s*[\w.]*custom_op\(\s*{own}", text)
-    names += re.findall(r"^\s*(?:async\s+)?def\s+(\w+)", text[made.end() :], re.MULTILINE)[:1]
+    names = names + re.findall(rf"(\w+)\s*(?::[^=\n]+)?=\s*[\w.]*custom_op\(\s*{own}", text)
+    if made is not None:
+        names += re.findall(r"^\s*(?:async\s+)?def\s+(\w+)", text[made.end() :], re.MULTILINE)[:1]
     return any(re.search(rf"\b{each}\.(?:register_fake|register_vmap_fake|impl_abstract)\b", text) for each in names)
 
 

@@ -98,7 +98,6 @@ RULE = Rule(
         Near(bad=_loop("-1"), good=_loop("-y")),
     ),
     proof="capture",
-    stage="preview",
     observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
     events=(Paired,),
     match=match,
