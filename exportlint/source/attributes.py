@@ -294,10 +294,9 @@ def moved_by_its_class(it: Interpreter, cls: ClassEntry) -> frozenset[str]:
 def fields(it: Interpreter, cls: ClassEntry, arguments: Arguments) -> dict[str, Value]:
     """The attributes that a generated ``__init__`` (of a dataclass, a named tuple) binds."""
     names = [name for c in reversed(it.project.lineage(cls)[0]) for name in c.fields]
-    found = (
-        {name: _text_default(it, cls, name) for name in names} if not arguments.open else dict.fromkeys(names, UNKNOWN)
-    )
+    found: dict[str, Value] = dict.fromkeys(names, UNKNOWN)
     if not arguments.open:
+        found.update((name, _text_default(it, cls, name)) for name in names)
         found.update(zip(names, arguments.positional, strict=False))
         found.update((k, v) for k, v in arguments.keywords.items() if k in found)
     return found

@@ -228,6 +228,8 @@ FORMS = (
          above="def made(x):\n    return nn.Parameter(torch.zeros(4, device=x.device))"),
     form("return x * 2 if isinstance(self.w, nn.Parameter) else x", FINE, init="self.w = nn.Parameter(torch.ones(4))"),
     form("return twice(x)", BREAKS, "EXP801", above=CUSTOM.format("twice", "x * 2")),
+    form("return twice(x)", BREAKS, "EXP801", imports="from torch.library import custom_op as operator",
+         above=CUSTOM.format("twice", "x * 2").replace("torch.library.custom_op", "operator")),
     form("return helper(x)", BREAKS, "EXP801",
          above=CUSTOM.format("twice", "x * 2") + "\n\ndef helper(v):\n    return twice(v)\n"),
     form("return twice(once(x))", BREAKS, "EXP801",

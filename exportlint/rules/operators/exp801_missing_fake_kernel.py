@@ -36,7 +36,7 @@ def match(event: Called) -> Iterator[Match]:
     if isinstance(event.receiver, Function) and event.receiver.entry is not None:
         text += event.receiver.entry.module.source.text
         names = [event.receiver.entry.name]
-    if (names or _is_defined(text, *parts[2:4])) and not _has_fake(text, *parts[2:4], names):
+    if (names or _is_defined(text, *parts[2:4])) and not _has_fake(text, parts[2], parts[3], names):
         yield Match(event.site, f"`{event.name}` has no fake kernel, so its result has no shape under capture")
 
 
