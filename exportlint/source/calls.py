@@ -105,6 +105,7 @@ _READINGS = {
     **dict.fromkeys(("random.normalvariate", "random.betavariate", "random.expovariate"), "random number"),
     **dict.fromkeys(("random.uniform", "random.randint", "random.randrange"), "random range"),
 }
+_LAYERS = frozenset({"torch.nn.Linear", "torch.nn.LayerNorm"})
 # Functions that ask for a truth as ``bool`` does.
 _TRUTHS = dict.fromkeys(("torch.is_nonzero", "operator.truth"), "builtins.bool")
 _ASSERTIONS = frozenset({"torch._assert", "torch.testing.assert_close"})
@@ -205,6 +206,8 @@ def torch_module(it: Interpreter, node: ast.Call, callee: TorchModule, given: Ar
     if kind != "container":
         made = tensors.combine(it, node, _computed_with(callee, given.all), state)
         result = _module_result(callee.name, kind, made, given)
+    if callee.name in _LAYERS and isinstance(result, Tensor):
+        result = replace(result, layered=True)
     _called(it, node, callee.name, callee, given, result, state)
     return result
 

@@ -114,6 +114,7 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         sized=any(t.sized for t in found) or bool(sizes(values)),
         fed=any(t.fed for t in found),
         real=any(t.real for t in found),
+        layered=any(t.layered for t in found),
         exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
         full=any(t.full for t in found),
@@ -563,6 +564,10 @@ def _same(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments
     return receiver
 
 
+def _detached(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
+    return replace(receiver, layered=False)
+
+
 def _clone(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:
     return replace(receiver, kept="")
 
@@ -596,7 +601,7 @@ _SPECIAL = {
     "numel": _numel,
     "nelement": _numel,
     "tolist": _tolist,
-    "detach": _same,
+    "detach": _detached,
     "contiguous": _same,
     "requires_grad_": _same,
     "clone": _clone,

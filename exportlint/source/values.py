@@ -207,6 +207,7 @@ class Tensor(Value):
         full: Whether no dimension was taken away since it was an input, so that it is taken to have one.
         beside: Of several tensors elsewhere that it was computed of, those that did not give it its place.
         raw: Where ``.data`` gave it.
+        layered: Whether a layer with a weight took part in it, since it was detached last.
     """
 
     placement: Placement = "unknown"
@@ -224,6 +225,7 @@ class Tensor(Value):
     full: bool = False
     beside: tuple[Tensor, ...] = ()
     raw: Site | None = None
+    layered: bool = field(default=False, compare=False)
 
     @property
     def strays(self) -> bool:

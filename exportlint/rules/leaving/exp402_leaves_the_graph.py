@@ -118,7 +118,11 @@ def _gradients(event: Called) -> Iterator[Match]:
     elif event.name in _FORWARD_MODE:
         yield Match(event.site, f"{text}, in forward mode, which no capture follows")
     elif event.name.startswith(_AUTOGRAD) or (event.name == ".backward" and isinstance(event.receiver, Tensor)):
-        yield Match(event.site, f"{text}, which TorchDynamo refuses", "untraced")
+        of = event.receiver or next(iter(event.arguments), None)
+        if isinstance(of, Tensor) and of.layered:
+            yield Match(event.site, f"{text}, through layers of which a capture keeps no values")
+        else:
+            yield Match(event.site, f"{text}, which TorchDynamo refuses", "untraced")
 
 
 def _copied(event: Called) -> Iterator[Match]:
