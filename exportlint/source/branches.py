@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from exportlint.source.events import Branched, Paired
+from exportlint.source.facts import facts
 from exportlint.source.parameters import Arguments
 from exportlint.source.sites import Site
 from exportlint.source.tree import bound_in, descendants, parameters
@@ -67,10 +68,28 @@ def _run(it: Interpreter, node: ast.Call, branch: Value, given: Arguments, state
             source = option.closure.module.source
             for part in _aliases(option.node, {p.name for p in parameters(option.node)}):
                 it.emit(Branched(Site(source, part), name))
+            for part in (
+                _written(option.node, {p.name for p in parameters(option.node)}) if name == "torch.cond" else ()
+            ):
+                it.emit(Branched(Site(source, part), name, writes=True))
             results.append(it.invoke(option, given, state, it.site(node, state)))
         elif option != NONE:
             results.append(UNKNOWN)
     return join_all(tuple(results)) if results else UNKNOWN
+
+
+def _written(node: ast.AST, names: set[str]) -> Iterator[ast.expr]:
+    """What a branch writes to of what it is given, or of what it takes from around it: calls in place, and items."""
+    given = names.difference(bound_in(node))
+    for part in descendants(node):
+        targets = part.targets if isinstance(part, ast.Assign) else ()
+        yield from (t for t in targets if isinstance(t, ast.Subscript) and _is_shared(t.value, given))
+        called = part.func if isinstance(part, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in facts().methods and called.attr.endswith("_"):
+            kept = isinstance(called.value, ast.Attribute) and isinstance(called.value.value, ast.Name)
+            of_self = kept and called.value.value.id == "self"  # type: ignore[attr-defined]
+            if not called.attr.startswith(("_", "requires_grad")) and (of_self or _is_shared(called.value, given)):
+                yield part  # type: ignore[misc]
 
 
 def _aliases(node: ast.AST, names: set[str]) -> Iterator[ast.expr]:

@@ -222,9 +222,10 @@ class Used(Event):
 
 @dataclass(frozen=True, slots=True)
 class Branched(Event):
-    """A branch of the function called `name` returns what it was given, or a view of it."""
+    """A branch of the function called `name` returns what it was given, or a view of it; or it `writes` to that."""
 
     name: str
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

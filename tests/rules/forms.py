@@ -282,6 +282,12 @@ FORMS = (
     form(f"x = self.fc(x)\n{_LEAF}return torch.autograd.grad(y.sin().sum(), y)[0]", UNTRACED, "EXP402 untraced",
          init="self.fc = nn.Linear(4, 4)"),
     form(f"{_LEAF}return torch.autograd.grad((y * self.w).sum(), y)[0]", UNTRACED, "EXP402 untraced", init=_WEIGHT),
+    form("def up(t):\n    t[0] = 1\n    return t * 2\n\nreturn torch.cond(x.sum() > 0, up, torch.sin, (x * 1,))",
+         NO_EXPORT, "EXP802 writes"),
+    form("def up(t):\n    self.n.add_(1)\n    return t * 2\n\nreturn torch.cond(x.sum() > 0, up, torch.sin, (x,))",
+         NO_EXPORT, "EXP802 writes", init="self.register_buffer('n', torch.zeros(()))"),
+    form("def up(t):\n    y = t.clone()\n    y[0] = 1\n    return y.mul_(2)\n\n"
+         "return torch.cond(x.sum() > 0, up, torch.sin, (x,))", FINE),
     form("return torch.func.jacfwd(torch.sin)(x).sum((2, 3)) + x", BREAKS, "EXP402"),
     form("return hessian(lambda t: t.sin().sum())(x).sum((2, 3)) + x", BREAKS, "EXP402",
          imports="from torch.func import hessian"),

@@ -1,7 +1,8 @@
 """# branch-returns-input (EXP802)
 
 ## What it does
-Reports a branch of `torch.cond`, or a body of `while_loop`, that returns one of its inputs or a view of one.
+Reports a branch of `torch.cond`, or a body of `while_loop`, that returns one of its inputs or a view of one, and a
+branch of `torch.cond` that writes to one of its inputs, or to a buffer.
 
 ## Why it matters
 What a branch returns must not share memory with what it is given. No capture mode takes a branch that does, and neither
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exportlint.fixes.edits import Behind, fix
-from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
+from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Branched
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 def match(event: Branched) -> Iterator[Match]:
     """A branch hands on what it was given."""
     text = event.site.text
+    if event.writes:
+        said = f"`{text}` writes to a tensor from outside of this branch of `{event.name}`"
+        yield Match(event.site, said, "writes", "Compute a new tensor, and return it.")
+        return
     yield Match(
         event.site,
         f"`{text}`, which this branch of `{event.name}` returns, shares the memory of its input",
@@ -62,6 +67,14 @@ RULE = Rule(
     rewrite="Return a copy: `x.clone()`.",
     page=__doc__,
     outcomes=outcomes(export="breaks", strict="breaks", compiled="breaks"),
+    variants={
+        "writes": Variant(
+            outcomes=outcomes(export="breaks", strict="breaks", compiled="fine"),
+            bad=example(
+                "def forward(self, x):\n    return torch.cond(x.sum() > 0, lambda x: x.add_(1) * 2, torch.sin, (x,))"
+            ),
+        ),
+    },
     bad=_loop("x"),
     good=_loop("x + 1"),
     fixed=_loop("x.clone()"),
