@@ -62,6 +62,12 @@ PYTHON = frozenset().union(
 )
 """Functions of Python's own library."""
 
+FOLLOWED_SINCE_2_14 = frozenset({
+    "builtins.object", "contextvars.variable.get", "functools.cmp_to_key", "heapq.nlargest", "heapq.nsmallest",
+    "random.seed", "random.shuffle", "torch.backends.mps.is_available",
+})  # fmt: skip
+"""Those of all these that torch 2.14 follows."""
+
 TORCH = frozenset().union(
     _names("torch", "Generator UntypedStorage can_cast frombuffer get_default_device get_deterministic_debug_mode"),
     _names("torch", "get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state initial_seed"),

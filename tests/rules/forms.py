@@ -16,6 +16,7 @@ SPECIALISES = ("specialises", "specialises", "fine")
 SILENT = ("silent", "silent", "fine")
 UNPORTABLE = ("unportable", "unportable", "fine")
 UNTRACED = ("fine", "breaks", "breaks")
+UNTRACED_BEFORE_2_14 = UNTRACED if RELEASE < (2, 14) else ("fine", "fine", "fine")
 UNREGISTERED = ("breaks", "breaks", "fine")
 ALONE = ("breaks", "fine", "fine")
 NUMBER = ("specialises", "fine", "fine")
@@ -306,8 +307,8 @@ FORMS = (
          init="self.done = threading.Event()"),
     form("return self.pool.submit(torch.sin, x).result()", BREAKS, "EXP402 threads",
          imports="from concurrent.futures import ThreadPoolExecutor", init="self.pool = ThreadPoolExecutor(1)"),
-    form("return x * KEPT.get()", UNTRACED, "EXP402 untraced", imports="from contextvars import ContextVar",
-         above="KEPT = ContextVar('kept', default=2)"),
+    form("return x * KEPT.get()", UNTRACED_BEFORE_2_14, "EXP402 untraced before 2.14",
+         imports="from contextvars import ContextVar", above="KEPT = ContextVar('kept', default=2)"),
     form("return x + len({p.data_ptr() for _, p in self.named_parameters()})", ALONE, "EXP402 address", init=_WEIGHT),
     form("seen = {}\nfor p in self.fc.parameters():\n    seen[p.data_ptr()] = p\nreturn x + len(seen)", ALONE,
          "EXP402 address", init="self.fc = nn.Linear(4, 4)"),

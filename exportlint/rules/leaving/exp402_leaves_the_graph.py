@@ -23,7 +23,7 @@ from exportlint.fixes.edits import ARGUMENT, OfArgument, Unthreaded, fix
 from exportlint.fixes.edits import Called as Calling
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.rules.untraced import HOOKS, METHODS, PYTHON, TORCH
+from exportlint.rules.untraced import FOLLOWED_SINCE_2_14, HOOKS, METHODS, PYTHON, TORCH
 from exportlint.source.events import Asked, Called, Converted, Entered, Event, Used
 from exportlint.source.facts import facts
 from exportlint.source.values import (
@@ -211,7 +211,8 @@ def _untraced(event: Called) -> Iterator[Match]:
         yield Match(event.site, text, "untraced", fix=silent if event.name.endswith("tqdm") else None)
     elif event.name in _UNTRACED or event.name.startswith("ctypes.library."):
         if not isinstance(event.receiver, TorchModule) and not _reads(event) and not _is_followed(event):
-            yield Match(event.site, text, "untraced")
+            later = event.name in FOLLOWED_SINCE_2_14
+            yield Match(event.site, text, "untraced before 2.14" if later else "untraced")
     elif event.name.startswith("torch.") and _has_state(event):
         yield Match(event.site, text, "untraced")
     elif event.name.startswith("."):
@@ -325,6 +326,13 @@ RULE = Rule(
                 imports="from torch.utils.checkpoint import checkpoint",
                 init="self.fc = nn.Linear(4, 4)",
             ),
+        ),
+        "untraced before 2.14": Variant(
+            outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
+            bad=example(
+                "def forward(self, x):\n    return x * nsmallest(1, [2, 1])[0]", imports="from heapq import nsmallest"
+            ),
+            changed={"2.14": outcomes(export="fine", strict="fine", compiled="fine")},
         ),
         "untraced": Variant(
             outcomes=outcomes(export="fine", strict="breaks", compiled="breaks"),
