@@ -10,7 +10,7 @@ from exportlint.source.facts import facts
 from exportlint.source.parameters import Arguments
 from exportlint.source.sites import Site
 from exportlint.source.tree import bound_in, descendants, parameters
-from exportlint.source.values import NONE, UNKNOWN, Function, Sequence, Value, is_tensor, join_all, options
+from exportlint.source.values import NONE, UNKNOWN, External, Function, Sequence, Value, is_tensor, join_all, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +73,10 @@ def _run(it: Interpreter, node: ast.Call, branch: Value, given: Arguments, state
             ):
                 it.emit(Branched(Site(source, part), name, writes=True))
             results.append(it.invoke(option, given, state, it.site(node, state)))
-        elif option != NONE:
-            results.append(UNKNOWN)
+        elif option != NONE:  # such as torch.sin
+            from exportlint.source.calls import apply
+
+            results.append(apply(it, node, option, given, state) if isinstance(option, External) else UNKNOWN)
     return join_all(tuple(results)) if results else UNKNOWN
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exportlint.source import at_hand
+from exportlint.source.dtypes import CASTS, DTYPES, WHOLE
 from exportlint.source.events import Aligned, Converted, Met, Unwrapped, Used
 from exportlint.source.facts import facts
 from exportlint.source.parameters import is_input
 from exportlint.source.values import (
+    ANY_DTYPE,
     NONE,
     UNKNOWN,
     Array,
@@ -115,11 +117,19 @@ def combine(it: Interpreter, node: ast.AST, values: tuple[Value, ...], state: St
         fed=any(t.fed for t in found),
         real=any(t.real for t in found),
         layered=any(t.layered for t in found),
+        dtype=_common(found, values),
         exact=bool(found) and all(map(_is_known, (o for value in values for o in options(value)))),
         home="" if follows or not found else (strays[0] if strays else found[0]).home,
         full=any(t.full for t in found),
         beside=strays[1:] if placement in ("default", "literal") else (),
     )
+
+
+def _common(found: list[Tensor], values: tuple[Value, ...]) -> str:
+    """The dtype of what is computed of these values, where all tensors among them have one, and no float is."""
+    known = {t.dtype for t in found if not t.boolean}
+    floats = any(isinstance(getattr(value, "value", None), float) for value in values)
+    return known.pop() if len(known) == 1 and not floats else ""
 
 
 def align(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> None:
@@ -220,6 +230,8 @@ def call_function(it: Interpreter, node: ast.AST, name: str, arguments: Argument
     made = combine(it, node, () if short in _NO_MEETING else arguments.all, state)
     made = replace(made, real=short in _REAL or (made.real and short in _STAYS_REAL))
     made = replace(made, boolean=_is_boolean(short, given[0] if given else None))
+    if "dtype" in arguments.keywords or short in WHOLE:
+        made = replace(made, dtype=WHOLE.get(short) or _cast_to(replace(arguments, positional=()), ""))
     made = _sized(made, short, given, arguments)
     return _results(operator, _on(made, arguments.get(-1, "device"), it, node, state), short, arguments, given)
 
@@ -351,6 +363,8 @@ def call_method(
     made = replace(combine(it, node, (receiver, *others), state), boolean=_is_boolean(name, receiver))
     made = replace(made, real=name in _REAL or (made.real and name in _STAYS_REAL))
     made = _sized(made, name, [receiver], _with(receiver, arguments))
+    if name in CASTS or name in WHOLE:
+        made = replace(made, dtype=CASTS.get(name) or WHOLE[name])
     if name in ("view", "reshape"):
         made = replace(made, dims=_requested(receiver, arguments))
     if name in ("view", "squeeze", "flatten", "reshape"):
@@ -400,6 +414,7 @@ def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, stat
         real="dtype" not in arguments.keywords and (short in _FILLED or _is_float(first)),
         exact=short in _DATA and short != "Tensor" and first is not None and _is_known(first),
         boolean=short == "tensor" and _is_bool(first) and "dtype" not in arguments.keywords,
+        dtype=_cast_to(replace(arguments, positional=()), ""),
     )
     if isinstance(first, Tensor) and short in ("as_tensor", "tensor", "asarray"):
         made = replace(first, kept="")
@@ -498,6 +513,7 @@ def _to(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, 
     """``x.to(...)``: a device, a dtype, another tensor, in this order of likelihood."""
     target = arguments.get(0, "device") if "device" in arguments.keywords else arguments.get(0)
     moved = replace(receiver, boolean=receiver.boolean and target is None, real=False)
+    moved = replace(moved, dtype=_cast_to(arguments, receiver.dtype))
     if isinstance(target, Tensor):
         return replace(
             moved, placement=target.placement, site=target.site, boolean=target.boolean, beside=target.beside
@@ -509,6 +525,21 @@ def _to(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, 
     if isinstance(target, (Unknown, Union)):
         return replace(moved, placement="unknown", site=None)
     return moved
+
+
+def _cast_to(arguments: Arguments, before: str) -> str:
+    """The dtype of what a call returns that may cast; the one that was there before, where it names none."""
+    for value in arguments.all:
+        for option in options(value):
+            name = option.name if isinstance(option, External) else ""
+            known = DTYPES.get(name) or WHOLE.get(name.removeprefix("torch."))
+            if known:
+                return known
+            if isinstance(option, Tensor):
+                return option.dtype or ANY_DTYPE
+            if isinstance(option, Unknown):
+                return ANY_DTYPE
+    return ANY_DTYPE if "dtype" in arguments.keywords else before
 
 
 def _cpu(it: Interpreter, node: ast.AST, receiver: Tensor, arguments: Arguments, state: State) -> Value:

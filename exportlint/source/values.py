@@ -207,6 +207,8 @@ class Tensor(Value):
         full: Whether no dimension was taken away since it was an input, so that it is taken to have one.
         beside: Of several tensors elsewhere that it was computed of, those that did not give it its place.
         raw: Where ``.data`` gave it.
+        dtype: What it was cast to, such as ``torch.float64``, by itself or by what it was computed of; empty where
+            nothing is known.
         layered: Whether a layer with a weight took part in it, since it was detached last.
     """
 
@@ -226,6 +228,7 @@ class Tensor(Value):
     beside: tuple[Tensor, ...] = ()
     raw: Site | None = None
     layered: bool = field(default=False, compare=False)
+    dtype: str = field(default="", compare=False)
 
     @property
     def strays(self) -> bool:
@@ -470,6 +473,8 @@ class Union(Value):
 
 
 COMPILED = "torch._dynamo.OptimizedModule"
+ANY_DTYPE = "any dtype"
+"""What a tensor was cast to, where that is not written down."""
 PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
 """Wrappers that run a module on several devices; the module is their ``module``."""
 SCRIPTED, TRACED = "torch.jit.ScriptModule", "torch.jit.TracedModule"

@@ -289,6 +289,13 @@ FORMS = (
          NO_EXPORT, "EXP802 writes", init="self.register_buffer('n', torch.zeros(()))"),
     form("def up(t):\n    y = t.clone()\n    y[0] = 1\n    return y.mul_(2)\n\n"
          "return torch.cond(x.sum() > 0, up, torch.sin, (x,))", FINE),
+    form("return torch.cond(x.sum() > 0, torch.sin, lambda t: t.to(dtype=torch.float16), (x,))", BREAKS, "EXP803"),
+    form("return torch.cond(x.sum() > 0, lambda t: t.long(), lambda t: torch.zeros_like(t, dtype=torch.int64), (x,))",
+         FINE),
+    form("return torch.cond(x.sum() > 0, lambda t: t.to(x.dtype) * 1, lambda t: t * 2, (x,))", FINE),
+    form("return torch.cond(x.sum() > 0, lambda t: (t * 2).long(), lambda t: t.long() * 3, (x,))", FINE),
+    form("x = x.double()\nreturn torch.cond(x.sum() > 0, lambda t: t.double() * 2, lambda t: t * 3, (x,))", FINE),
+    form("x = x.long()\nreturn torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t * 3, (x,))", FINE),
     form("return torch.func.jacfwd(torch.sin)(x).sum((2, 3)) + x", BREAKS, "EXP402"),
     form("return hessian(lambda t: t.sin().sum())(x).sum((2, 3)) + x", BREAKS, "EXP402",
          imports="from torch.func import hessian"),

@@ -2,8 +2,8 @@
 
 ## What it does
 Reports a `torch.cond` whose branches return different things: another number of results, tensors of other ranks, bools
-and floating-point numbers, a tensor and a Python number. The same holds of what the body of a `while_loop` returns and
-what it is given.
+and floating-point numbers, dtypes of which only one is cast to, a tensor and a Python number. All but the casts holds
+of what the body of a `while_loop` returns and what it is given, too.
 
 ## Why it matters
 One graph stands for both ways, so both must return the same number of tensors, of the same rank and dtype. No capture
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from exportlint.rules.base import Match, Near, Observer, Rule, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Paired
-from exportlint.source.values import Const, Sequence, Tensor, Value
+from exportlint.source.values import ANY_DTYPE, Const, Sequence, Tensor, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,8 @@ def match(event: Paired) -> Iterator[Match]:
     if first is None or second is None:
         return
     found = _counts(first, second) or next(filter(None, map(_difference, first, second)), "")
+    if event.name == "torch.cond" and not found:
+        found = next(filter(None, (*map(_casts, first, second), *map(_casts, second, first))), "")
     if found:
         ends = "its branches return" if event.name == "torch.cond" else "its body returns, and is given,"
         yield Match(event.site, f"`{event.name}` is not captured: {ends} {found}")
@@ -60,6 +62,17 @@ def _difference(first: Value, second: Value) -> str:
     if (first.boolean and second.real) or (first.real and second.boolean):
         return "bools and floating-point numbers"
     return ""
+
+
+def _casts(first: Value, second: Value) -> str:
+    """Two dtypes, to one of which a branch casts; a result that was not cast has the one that models compute in."""
+    if not isinstance(first, Tensor) or not isinstance(second, Tensor):
+        return ""
+    if first.dtype in ("", ANY_DTYPE, "torch.float32") or second.dtype in (first.dtype, ANY_DTYPE):
+        return ""
+    if not second.dtype and not (second.full and second.fed and not second.boolean):
+        return ""
+    return f"`{first.dtype}` and " + (f"`{second.dtype}`" if second.dtype else "what was not cast")
 
 
 def _rank(tensor: Tensor) -> int | None:
@@ -96,6 +109,7 @@ RULE = Rule(
     near=(
         Near(bad=_loop("y.isnan()"), good=_loop("y.tanh()")),
         Near(bad=_loop("-1"), good=_loop("-y")),
+        Near(bad=_cond("x.double()"), good=_cond("x.negative()")),
     ),
     proof="capture",
     observed_by=(Observer(check="capture"), Observer(check="compile", mode="compile")),
