@@ -333,6 +333,8 @@ def _method(it: Interpreter, base: Value, name: str, state: State) -> Value:
 
 
 def _special(it: Interpreter, base: Number | Truth, name: str, state: State) -> Value:
+    if isinstance(base, Number) and base.outside:
+        return base  # a part of what was read, or what a method makes of it
     return Method(base, name) if name.startswith("__") else UNKNOWN
 
 

@@ -273,8 +273,8 @@ def _hasattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state
 def _getattr(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
     owner, attribute = given.get(0), given.get(1)
     text = attribute.value if isinstance(attribute, Const) else None
-    if isinstance(owner, Instance) and isinstance(attribute, Number):
-        it.emit(Indexed(it.site(node, state), owner, attribute))
+    if isinstance(attribute, Number) and (attribute.outside or isinstance(owner, Instance)):
+        it.emit(Indexed(it.site(node, state), owner or UNKNOWN, attribute))
     if not isinstance(owner, Instance) or not isinstance(text, str):
         return _attribute_of(it, node, owner, text, given, state)
     if text == "module" and owner.module and given.get(2) == owner and it.initial(owner, text) is None:

@@ -88,6 +88,10 @@ _MADE = {
     **dict.fromkeys(("threading.Semaphore", "threading.BoundedSemaphore"), "threading.lock"),
     "threading.Event": "threading.event",
     **dict.fromkeys(("queue.Queue", "queue.LifoQueue", "queue.PriorityQueue"), "queue.object"),
+    "random.Random": "random.Random",
+    "random.SystemRandom": "random.SystemRandom",
+    "numpy.random.RandomState": "numpy.random.RandomState",
+    "numpy.random.default_rng": "numpy.random.Generator",
 }
 _MADE_OF_TORCH = dict.fromkeys(("torch.Generator", "torch.generator.manual_seed"), External("torch.generator"))
 # Those that rules want to recognise only where they are there before the call, since to make one is enough.
@@ -95,15 +99,28 @@ _MADE_BEFORE = {
     "concurrent.futures.ThreadPoolExecutor": "concurrent.futures.executor",
     "concurrent.futures.thread.ThreadPoolExecutor": "concurrent.futures.executor",
 }
+_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+_GENERATORS = ("random", "random.Random", "random.SystemRandom")
+_DISTRIBUTIONS = (
+    "random", "gauss", "normalvariate", "lognormvariate", "vonmisesvariate", "betavariate", "gammavariate",
+    "expovariate", "paretovariate", "weibullvariate", "triangular", "getrandbits", "randbytes",
+)  # fmt: skip
+_RANGES = ("uniform", "randint", "randrange")
+_CHOSEN = frozenset(f"{space}.choice" for space in (*_GENERATORS, "secrets"))
 # What is read outside of the model, by what a rule calls it.
 _READINGS = {
     **dict.fromkeys(("os.environ.get", "os.getenv"), "environment"),
-    **dict.fromkeys(("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns"), "clock"),
-    **dict.fromkeys(("time.monotonic", "time.process_time"), "clock"),
-    **dict.fromkeys(("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.date.today"), "clock"),
-    **dict.fromkeys(("random.random", "random.choice", "random.gauss", "random.sample"), "random number"),
-    **dict.fromkeys(("random.normalvariate", "random.betavariate", "random.expovariate"), "random number"),
-    **dict.fromkeys(("random.uniform", "random.randint", "random.randrange"), "random range"),
+    **dict.fromkeys((f"time.{name}" for name in _CLOCKS), "clock"),
+    **dict.fromkeys((f"time.{name}_ns" for name in _CLOCKS), "clock"),
+    **dict.fromkeys(("time.localtime", "time.gmtime", "time.strftime", "time.ctime"), "clock"),
+    **dict.fromkeys((f"datetime.{name}" for name in ("datetime.now", "datetime.utcnow", "datetime.today")), "clock"),
+    "datetime.date.today": "clock",
+    **dict.fromkeys((f"{space}.{name}" for space in _GENERATORS for name in _DISTRIBUTIONS), "random number"),
+    **dict.fromkeys((f"random.{name}" for name in _RANGES), "random range"),
+    **dict.fromkeys((f"random.Random.{name}" for name in ("random", *_RANGES)), "own generator"),
+    **dict.fromkeys((f"random.SystemRandom.{name}" for name in _RANGES), "random number"),
+    **dict.fromkeys((f"secrets.{name}" for name in ("randbelow", "randbits", "token_bytes")), "random number"),
+    **dict.fromkeys(("os.urandom", "uuid.uuid1", "uuid.uuid4"), "random number"),
 }
 _LAYERS = frozenset({"torch.nn.Linear", "torch.nn.LayerNorm"})
 # Functions that ask for a truth as ``bool`` does.
@@ -165,6 +182,8 @@ def arguments(it: Interpreter, node: ast.Call, state: State) -> Arguments:
 def apply(it: Interpreter, node: ast.Call, callee: Value, given: Arguments, state: State) -> Value:
     """The result of calling a value."""
     handler = _CALLEES.get(type(callee))
+    if isinstance(callee, Number) and callee.outside:
+        return callee
     return UNKNOWN if handler is None else handler(it, node, callee, given, state)
 
 
@@ -320,14 +339,23 @@ def _asserted(it: Interpreter, node: ast.Call, value: Value, state: State) -> No
         it.emit(Asked(it.site(node, state), value, "assert", validates=True))
 
 
-def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
-    """What functions of other libraries, and of Python's, return that rules want to recognise."""
+def _read_outside(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """What a function reads outside of the model; of several values that one is drawn of, any."""
     reading = "numpy random number" if name.startswith("numpy.random.") else _READINGS.get(name)
     if reading is not None:
         return Number(reading, it.site(node, state))
+    if name not in _CHOSEN:
+        return None
+    first = given.get(0)
+    return first.any if isinstance(first, Sequence) else UNKNOWN
+
+
+def _elsewhere(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
+    """What functions of other libraries, and of Python's, return that rules want to recognise."""
     known = _MADE.get(name) or (_MADE_BEFORE.get(name) if it.lasting else None)
-    if known is not None:
-        return External(known)
+    made = _read_outside(it, node, name, given, state) if known is None else External(known)
+    if made is not None:
+        return made
     if name in UNREGISTERED:
         return Static(name)
     if name in ("itertools.count", "itertools.cycle", "itertools.repeat"):

@@ -382,7 +382,7 @@ def _is_compared(number: Number, container: Value) -> bool:
     """Whether to look for the number in there is to compare it, or to ask it for a hash, which an address has."""
     if "address" in number.how:
         return isinstance(container, Sequence) and container.kind in ("list", "tuple")
-    return number.how not in tensors.OUTSIDE and _is_filled(container)
+    return not number.outside and _is_filled(container)
 
 
 def _is_filled(value: Value) -> bool:

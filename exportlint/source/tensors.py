@@ -87,10 +87,6 @@ _ADDS = frozenset({
     "expand", "expand_as", "broadcast_to", "view", "view_as", "reshape", "reshape_as", "unsqueeze", "repeat", "tile",
     "atleast_1d", "atleast_2d", "atleast_3d", "flatten", "ravel", "unflatten",
 })  # fmt: skip
-# Numbers that are read outside of the model, by how.
-OUTSIDE = frozenset(
-    {"environment", "clock", "random number", "random range", "numpy random number", "address", "computed address"}
-)
 # The data argument decides whether there is a dimension at all.
 _DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy", "Tensor"})
 
@@ -402,7 +398,7 @@ def _requested(receiver: Tensor, arguments: Arguments) -> tuple[Value, ...] | No
 def _made(it: Interpreter, node: ast.AST, short: str, arguments: Arguments, state: State) -> Tensor:
     """A tensor made from numbers."""
     first = arguments.get(0)
-    use(it, tuple(v for v in _inside(first) if isinstance(v, Number) and v.how in OUTSIDE))
+    use(it, tuple(v for v in _inside(first) if isinstance(v, Number) and v.outside))
     given = tensors((first,)) if first is not None else []
     made = Tensor(
         "default",

@@ -23,6 +23,11 @@ _OPTIONS = 6
 _DEEPEST = 6
 _MOST = 1000
 _BESIDE = 16
+# How numbers are read that come from outside of the model.
+OUTSIDE = frozenset({
+    "environment", "clock", "random number", "random range", "own generator", "numpy random number", "address",
+    "computed address",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,11 @@ class Number(Value):
     site: Site | None = field(default=None, compare=False)
     real: bool = False
     given: bool = False
+
+    @property
+    def outside(self) -> bool:
+        """Whether it was read outside of the model: a clock, a random number, the environment."""
+        return self.how in OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)

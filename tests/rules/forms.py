@@ -29,6 +29,15 @@ LISTED = ("unportable", "breaks" if RELEASE < (2, 14) else "unportable", "fine")
 GIVEN = ("silent", "breaks", "breaks") if RELEASE < (2, 14) else ("silent", "silent", "silent")
 ROWS = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(10, 4)"}
 FEW = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(3, 4)"}
+REFUSED = ("silent", "breaks", "breaks")
+ORDERED = REFUSED if RELEASE < (2, 14) else ("silent", "silent", "fine")
+RANGED = ("silent", "breaks", "fine")
+TABLES = {
+    "imports": "import datetime\nimport random\nimport secrets\nimport time\nimport uuid\nimport numpy as np",
+    "init": "self.t = [float(i) for i in range(1000)]\nself.rng = random.Random(0)\n"
+    "self.numbers = np.random.default_rng(0)",
+    "inputs": "torch.arange(2000.0).view(2, 1000)",
+}
 DRAWN = ("silent", "breaks", "breaks" if RELEASE < (2, 14) else "fine")
 ROW = {"inputs": "torch.ones(6, 4)", "shapes": '{"x": {0: torch.export.Dim.DYNAMIC}}'}
 MANY = {"inputs": "torch.ones(6, 4)", "inputs2": "torch.ones(40, 4)"}
@@ -475,7 +484,7 @@ FORMS = (
     _on_devices("with x.device:\n    return x + torch.ones(4)", UNTRACED, "EXP402 untraced"),
     _on_devices("total = torch.zeros(1)\nfor row in x:\n    total = total + row.sum()\nreturn total", UNPORTABLE,
                 "EXP202"),
-    _on_devices("total = torch.tensor(0.0)\nfor i in range(2):\n    total += x[i].sum()\nreturn total", FINE),
+    _on_devices("total = torch.tensor(0.0)\nfor i in range(2):\n    total = total + x[i].sum()\nreturn total", FINE),
     _on_devices("return x * self.w", UNPORTABLE, "EXP203", init="self.w = nn.Parameter(torch.ones(4)).data"),
     _on_devices("return x * self.w[0]", LISTED, "EXP203 list",
                 init="self.w = [nn.Parameter(torch.ones(4))]"),
@@ -680,6 +689,41 @@ FORMS = (
                   ("silent", "silent", "silent"), "EXP303", **STEPS),
     _called_twice("for _ in range(random.randint(1, 9)):\n    x = x + 1\nreturn x", DRAWN, "EXP303 random range",
                   imports="import random"),
+    *(
+        _called_twice(f"return {drawn}", REFUSED, "EXP303 random number", **TABLES)
+        for drawn in (
+            "x[:, random.randint(0, 999)]",
+            "x + self.t[random.randrange(1000)]",
+            "x + self.t[int(random.random() * 1000)]",
+            "x * self.rng.gauss(0, 1)",
+            "x * random.triangular(0, 1)",
+        )
+    ),
+    *(
+        _called_twice(f"return {drawn}", REFUSED, "EXP303 random number", "EXP402 untraced", **TABLES)
+        for drawn in ("x * random.getrandbits(30)", "x * (uuid.uuid4().int % 1000)", "x * secrets.randbelow(1 << 30)")
+    ),
+    *(
+        _called_twice(f"return {drawn}", REFUSED, "EXP303 random choice", **TABLES)
+        for drawn in ("x * random.choice(self.t)", "x * self.rng.choice(self.t)")
+    ),
+    _called_twice("return x * random.choices(self.t)[0]", REFUSED, "EXP303 random choice", "EXP402 untraced",
+                  **TABLES),
+    _called_twice("return x * random.sample(self.t, 1)[0]", ORDERED, "EXP303 random order", **TABLES),
+    _called_twice("return x * self.rng.random()", ("silent", "breaks", "silent"), "EXP303 own generator", **TABLES),
+    _called_twice("return x[:, :random.randint(1, 999)].sum()", RANGED, "EXP303 random range", **TABLES),
+    _called_twice("return x + self.t[np.random.randint(1000)]", REFUSED, "EXP303 numpy random number", **TABLES),
+    _called_twice("return x + self.numbers.random()", REFUSED, "EXP303 numpy random number", **TABLES),
+    _called_twice("return x * datetime.datetime.now().microsecond", REFUSED, "EXP303 clock", "EXP402 untraced",
+                  **TABLES),
+    _called_twice("return x * (time.monotonic_ns() % 1000)", REFUSED, "EXP303 clock", "EXP402 untraced",
+                  **TABLES),
+    form("return x * self.drawn", FINE, imports="import random",
+         init="self.drawn = random.Random(0).random() + random.choice([1])"),
+    form("return x * {'a': 2.0}.get(os.environ.get('EXAMPLE_STEPS', 'a'), 3.0)", ("silent", "silent", "silent"),
+         "EXP303", **STEPS),
+    form("return getattr(torch, os.environ.get('EXAMPLE_STEPS', 'relu').replace('3', 'neg'))(x)",
+         ("silent", "silent", "silent"), "EXP303", **STEPS),
     form("return x * {3: 1.0, 1: 2.0}[n.item()]", NO_EXPORT, "EXP102 lookup", **INTEGER),
     form("return x * {3: 1.0, 1: 2.0}.get(n.item(), 5.0)", NO_EXPORT, "EXP102 lookup", **INTEGER),
     form("return x * T[n.item() > 2]", NO_EXPORT, "EXP102 lookup", **INTEGER, above="T = {True: 1.0, False: 2.0}"),

@@ -20,6 +20,7 @@ from exportlint.rules.examples import example
 from exportlint.rules.integer_arguments import integer_arguments
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
 from exportlint.source.values import (
+    OUTSIDE,
     Const,
     Dict,
     Instance,
@@ -50,17 +51,7 @@ _CHOSEN = (
     "with torch._check."
 )
 # Numbers of other origins, which other rules report.
-_OTHERS = (
-    "equal",
-    "allclose",
-    "bool",
-    "environment",
-    "clock",
-    "random number",
-    "random range",
-    "address",
-    "computed address",
-)
+_OTHERS = frozenset({"equal", "allclose", "bool"}) | OUTSIDE
 
 
 def match(event: Event) -> Iterator[Match]:

@@ -1,7 +1,8 @@
 """# environment-frozen (EXP303)
 
 ## What it does
-Reports reads of environment variables, clocks and Python's or numpy's random numbers in code that runs under capture.
+Reports reads of environment variables, clocks and Python's or numpy's random numbers in code that runs under capture,
+where they take part in what is computed: as numbers, as indices, as names of attributes, as a choice or an order.
 
 ## Why it matters
 They are read once, while the model is captured. The program keeps what was read: the same time, the same random
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING
 from exportlint.fixes.edits import ARGUMENT, AT_HAND, Computed, Hoisted, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
-from exportlint.source.events import Asked, Event, Indexed, Iterated, Used
-from exportlint.source.values import External, Number, Sequence, Truth, options
+from exportlint.source.events import Asked, Called, Event, Indexed, Iterated, Used
+from exportlint.source.values import External, Number, Sequence, Truth, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,13 @@ _REWRITES = {
     "clock": "Pass the time in as a tensor.",
     "random number": "Draw it with torch, or pass it in.",
     "random range": "Draw it with torch, or pass it in.",
+    "own generator": "Draw it with torch, or pass it in.",
     "numpy random number": "Draw it with torch, or pass it in.",
 }
+_SYMBOLIC = frozenset({"random range", "own generator"})  # TorchDynamo makes symbols of them, which index nothing
+_GENERATORS = ("random", "random.Random", "random.SystemRandom", "secrets")
+_CHOICES = frozenset(f"{space}.{name}" for space in _GENERATORS for name in ("choice", "choices"))
+_ORDERS = frozenset(f"{space}.{name}" for space in _GENERATORS for name in ("sample", "shuffle"))
 _DRAWN = {
     "random": f"torch.rand((), device={AT_HAND}.device)",
     "uniform": f"torch.empty((), device={AT_HAND}.device).uniform_({ARGUMENT})",
@@ -49,6 +55,10 @@ def match(event: Event) -> Iterator[Match]:
     if isinstance(event, Indexed) and event.value == External("os.environ"):
         text = f"`{event.site.text}` is read once, while the model is captured"
         yield Match(event.site, text, fix=_read_before(event.site))
+    elif isinstance(event, Indexed):
+        yield from _indexed(event.index)
+    elif isinstance(event, Called):
+        yield from _chosen(event)
     elif isinstance(event, Used):
         yield from _read(event.number)
     elif isinstance(event, Iterated) and isinstance(event.value, Sequence) and isinstance(event.value.dim, Number):
@@ -60,12 +70,35 @@ def match(event: Event) -> Iterator[Match]:
                 yield from _read(number)
 
 
-def _read(number: Number) -> Iterator[Match]:
+def _indexed(index: Value) -> Iterator[Match]:
+    """Numbers that choose a part of a tensor or a container; a bound of a slice may vary, an index may not."""
+    parts = index.items or () if isinstance(index, Sequence) else (index,)
+    sliced = isinstance(index, Sequence) and index.kind == "slice"
+    for part in parts:
+        if isinstance(part, Sequence):
+            yield from _indexed(part)
+        for number in options(part):
+            if isinstance(number, Number):
+                yield from _read(number, indexes=not sliced)
+
+
+def _chosen(event: Called) -> Iterator[Match]:
+    """One of several values, or an order, that is drawn in Python."""
+    variant = "random choice" if event.name in _CHOICES else "random order" if event.name in _ORDERS else ""
+    if variant and (event.used or event.name.endswith(".shuffle")):
+        text = f"`{event.site.text}` is drawn once, while the model is captured"
+        yield Match(event.site, text, variant, "Draw an index with torch and take what it selects, or pass it in.")
+
+
+def _read(number: Number, *, indexes: bool = False) -> Iterator[Match]:
+    """What was read, where it is used; as an index it is nothing that a tensor could be instead."""
     if number.how in _REWRITES and number.site is not None:
-        variant = "" if number.how == "environment" else number.how
+        variant = "random number" if indexes and number.how in _SYMBOLIC else number.how
         text = f"`{number.site.text}` is read once, while the model is captured"
-        made = _read_before(number.site) if number.how == "environment" else _drawn(number.site)
-        yield Match(number.site, text, variant, _REWRITES[number.how], fix=made)
+        if number.how == "environment":
+            yield Match(number.site, text, "", _REWRITES[number.how], fix=_read_before(number.site))
+        else:
+            yield Match(number.site, text, variant, _REWRITES[number.how], fix=None if indexes else _drawn(number.site))
 
 
 def _read_before(site: Site) -> Fix | None:
@@ -114,6 +147,31 @@ RULE = Rule(
             outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
             bad=example("def forward(self, x):\n    return x * random.random()", imports="import random"),
             changed={"2.14": outcomes(export="silent", strict="breaks", compiled="fine")},
+        ),
+        "own generator": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="silent"),
+            bad=example(
+                "def forward(self, x):\n    return x * self.rng.random()",
+                imports="import random",
+                init="self.rng = random.Random(0)",
+            ),
+        ),
+        "random choice": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example("def forward(self, x):\n    return x * random.choice(range(1000))", imports="import random"),
+        ),
+        "random order": Variant(
+            outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
+            bad=example(
+                """
+                def forward(self, x):
+                    order = list(range(1000))
+                    random.shuffle(order)
+                    return x * order[0]
+                """,
+                imports="import random",
+            ),
+            changed={"2.14": outcomes(export="silent", strict="silent", compiled="fine")},
         ),
         "numpy random number": Variant(
             outcomes=outcomes(export="silent", strict="breaks", compiled="breaks"),
@@ -171,6 +229,6 @@ RULE = Rule(
     ),
     proof="surroundings",
     observed_by=(Observer(check="state"), Observer(check="compile", mode="compile")),
-    events=(Asked, Indexed, Iterated, Used),
+    events=(Asked, Called, Indexed, Iterated, Used),
     match=match,
 )
