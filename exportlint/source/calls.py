@@ -499,6 +499,7 @@ def _method(it: Interpreter, node: ast.Call, callee: Method, given: Arguments, s
     if isinstance(receiver, Tensor):
         if callee.name.endswith("_") and not callee.name.endswith("__"):
             receiver = tensors.written(it, receiver)
+            tensors.put_by_method(it, node, callee, given, state)
         result = tensors.call_method(it, node, receiver, callee.name, given, state)
     elif isinstance(receiver, Instance):
         result = builtin_calls.object_method(it, node, receiver, callee.name, given, state)

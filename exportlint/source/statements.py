@@ -266,8 +266,10 @@ def _augmented(it: Interpreter, node: ast.AugAssign, state: State) -> None:
     old = it.expression(node.target, state)
     if isinstance(node.target, ast.Name) and isinstance(old, Tensor):
         old = tensors.written(it, old)
-    value = binary(it, node, old, it.expression(node.value, state), state)
+    other = it.expression(node.value, state)
+    value = binary(it, node, old, other, state)
     if isinstance(old, Tensor) and isinstance(value, Tensor):
+        tensors.put_into(it, node, old, other, state)
         # In place: the tensor stays where it is.
         note_change(it, node.target, old, value, "item", state)
         value = replace(value, kept=old.kept, placement=old.placement, site=old.site)

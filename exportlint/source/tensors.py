@@ -20,6 +20,7 @@ from exportlint.source.values import (
     Device,
     Dict,
     External,
+    Method,
     Number,
     Placement,
     Sequence,
@@ -126,6 +127,20 @@ def _common(found: list[Tensor], values: tuple[Value, ...]) -> str:
     known = {t.dtype for t in found if not t.boolean}
     floats = any(isinstance(getattr(value, "value", None), float) for value in values)
     return known.pop() if len(known) == 1 and not floats else ""
+
+
+def put_into(it: Interpreter, node: ast.AST, target: Tensor, value: Value, state: State) -> None:
+    """Report a tensor without dimensions that takes, in place, what follows the inputs: it may only meet that."""
+    held = target.placement in ("default", "literal") and target.scalar is True
+    if held and any(t.placement == "follows" for t in tensors(options(value))):
+        it.emit(Met(target.site or it.site(node, state), target))
+
+
+def put_by_method(it: Interpreter, node: ast.AST, callee: Method, given: Arguments, state: State) -> None:
+    """Report the same of a method that works in place; ``copy_`` moves what it is given."""
+    if isinstance(callee.receiver, Tensor) and callee.name not in _NO_MEETING:
+        for value in given.all:
+            put_into(it, node, callee.receiver, value, state)
 
 
 def align(it: Interpreter, node: ast.AST, pair: tuple[Value, Value], state: State) -> None:
