@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from exportlint.places import display_path
 from exportlint.report.overview import overview
 from exportlint.text import one_line
 
@@ -28,9 +29,19 @@ def commands(readiness: Readiness) -> Iterator[str]:
         words = f"{finding.message}. {entry.rewrite}".strip()
         yield _command(_OF_SEVERITY[finding.severity], {**place, "title": entry.title}, words)
     for row in view.rows:
+        file = row.origin if row.origin.endswith(".py") else None
         for cell in row.cells:
             if cell.red and (row.name, cell.check) not in explained:
-                yield _command("error", {"title": f"{row.name}: {cell.check} {cell.word}"}, cell.reason or cell.word)
+                title = f"{row.name}: {cell.check} {cell.word}"
+                yield _command("error", {"file": file, "title": title}, cell.reason or cell.word)
+
+
+def complaint(words: str) -> str:
+    """One line for what is wrong with the run itself, at the file that the words begin with, where they name one."""
+    file, _, rest = words.partition(": ")
+    if not (rest and file.endswith(".toml")):
+        return _command("error", {"title": "exportlint"}, words)
+    return _command("error", {"file": display_path(file), "title": "exportlint"}, rest)
 
 
 def _command(kind: str, properties: dict[str, object], words: str) -> str:

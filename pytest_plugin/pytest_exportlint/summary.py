@@ -97,18 +97,21 @@ class Summary:
         # What was never looked for, or not to its end, was not missed.
         if session.exitstatus in COMPLETE and not self.config.option.collectonly:
             self.unmatched = list(self.ledger.unmatched(self.config))
-        if self.settings.reports:
-            self._write()
+        self._write(complete=session.exitstatus in COMPLETE and not self.config.option.collectonly)
         if (self.unmatched or self.trouble) and session.exitstatus in (
             pytest.ExitCode.OK,
             pytest.ExitCode.NO_TESTS_COLLECTED,
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _write(self) -> None:
+    def _write(self, *, complete: bool) -> None:
+        """Write the reports; a session that broke off before it checked anything takes none away."""
         from exportlint import report
 
         for path in self.settings.reports:
+            if not (complete or self.cases) and path.exists():
+                self.notes[f"{path} is left as it was: no model was checked"] = None
+                continue
             try:
                 report.write(self.readiness(), path)
                 self.written.append(str(path))
@@ -136,7 +139,7 @@ class Summary:
         if self.settings.github:
             from pytest_exportlint import github
 
-            for line in github.commands(self.readiness()):
+            for line in (*github.commands(self.readiness()), *map(github.complaint, [*self.unmatched, *self.trouble])):
                 terminalreporter.write_line(line)
 
 

@@ -171,7 +171,10 @@ def fine():
 
 def test_an_unexpected_pass_fails_and_an_expectation_about_nothing_is_reported(tmp_path):
     (tmp_path / "pyproject.toml").write_text(EXPECTING)
-    done = run(tmp_path, TESTS)
+    done = run(tmp_path, TESTS, "--export-github")
+    annotation = "::error file=pyproject.toml,title=exportlint::expected-failures: test_models.py::gone is no case"
+    assert annotation in done.out
+    assert "::error file=test_models.py,title=fine%3A capture " in done.out
     assert {name: said.outcome for name, said in done.tests.items()} == {
         "gate[capture]": "skipped",
         "fine[capture]": "failed",

@@ -27,7 +27,18 @@ def test_a_finding_is_a_command_with_its_place():
 
 def test_a_red_check_without_a_finding_is_one_too():
     check = CheckResult(name="capture", outcome="crashed", reason="killed by SIGABRT")
-    assert list(github.commands(readiness(check))) == ["::error title=net%3A capture crashed::killed by SIGABRT"]
+    assert list(github.commands(readiness(check))) == [
+        "::error file=a.py,title=net%3A capture crashed::killed by SIGABRT"
+    ]
+
+
+def test_what_is_wrong_with_the_run_is_one_at_the_file_that_it_names():
+    assert github.complaint("pyproject.toml: expected-failures: a.py::net is no case") == (
+        "::error file=pyproject.toml,title=exportlint::expected-failures: a.py::net is no case"
+    )
+    assert github.complaint("r.json cannot be written: no space") == (
+        "::error title=exportlint::r.json cannot be written: no space"
+    )
 
 
 def test_what_is_expected_or_passed_or_advice_is_none():

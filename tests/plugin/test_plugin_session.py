@@ -154,3 +154,14 @@ def alive(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
+
+
+@pytest.mark.parametrize("how", ["a file that breaks", "only collected"])
+def test_a_session_that_breaks_off_takes_no_report_away(tmp_path, how):
+    (tmp_path / "r.json").write_text("an earlier report")
+    tests = "import torch\nraise RuntimeError" if how == "a file that breaks" else "def test_nothing(): pass"
+    arguments = ("--collect-only",) if how == "only collected" else ()
+    done = run(tmp_path, tests, "--export-report=r.json", "--export-report=new.json", *arguments)
+    assert (tmp_path / "r.json").read_text() == "an earlier report"
+    assert (tmp_path / "new.json").exists()
+    assert "r.json is left as it was: no model was checked" in done.out
