@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
+NO_FACTORIES = frozenset({"main", "inputs", "inputs2", "kwargs", "more_inputs"})
+MOST_ASKABLE = 5
+
+
 class TargetError(Exception):
     """A TARGET cannot be loaded; the message is one line, fit for a user."""
 
@@ -53,14 +57,23 @@ def cases_of(target: str, asked: tuple[str, ...] = ()) -> list[ModelCase]:
         if not cases:
             raise TargetError(
                 f"{source} holds no model case: no ModelCase, no @export_case and no build() with inputs()"
+                + _askable(module, source)
             )
         return _unique(cases, source)
     chosen = [case for case in cases if name in (case.name, variants.without(case.name, asked))]
     chosen = chosen or _expanded(_named(module, name), asked) or _like(module, cases, name, asked)
     if not chosen:
-        known = ", ".join(case.name for case in cases) or "none"
-        raise TargetError(f"{source} holds no model case {name!r}; it has: {known}")
+        known = f"; it has: {', '.join(case.name for case in cases)}" if cases else _askable(module, source)
+        raise TargetError(f"{source} holds no model case {name!r}{known or '; it has: none'}")
     return _unique(chosen, source)
+
+
+def _askable(module: ModuleType, source: str) -> str:
+    """Words about what may be asked for by name although nobody wrote a case for it; nothing of it is called."""
+    values = vars(module).items()
+    names = [name for name, value in values if name not in NO_FACTORIES and _is_factory(value, name, module)]
+    shown = ", ".join(f"{source}:{name}" for name in names[:MOST_ASKABLE])
+    return f"; a function or class that makes a model without arguments can be asked for: {shown}" if names else ""
 
 
 def _expanded(cases: Iterable[ModelCase], asked: tuple[str, ...]) -> list[ModelCase]:

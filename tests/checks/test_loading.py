@@ -369,3 +369,40 @@ def test_a_name_with_wildcards_that_stands_for_nothing(tmp_path):
     (tmp_path / "factories.py").write_text(FACTORIES)
     with pytest.raises(TargetError, match=r"holds no model case 'nothing\*'; it has: make_case, held$"):
         cases_of(f"{tmp_path / 'factories.py'}:nothing*")
+
+
+UNASKED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+class Plain(nn.Module):
+    pass
+
+def small():
+    raise RuntimeError("it was called")
+
+def large(width=8):
+    raise RuntimeError("it was called")
+
+def needs(width):
+    pass
+
+def _private():
+    pass
+
+def main():
+    pass
+"""
+
+
+@pytest.mark.parametrize("name", ["", ":nope"])
+def test_what_may_be_asked_for_by_name_is_named(source, name):
+    target = source(UNASKED)
+    with pytest.raises(TargetError) as caught:
+        cases_of(f"{target}{name}")
+    asked = ", ".join(f"{target}:{factory}" for factory in ("Plain", "small", "large"))
+    assert str(caught.value).endswith(f"can be asked for: {asked}")
