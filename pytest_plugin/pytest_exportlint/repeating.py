@@ -56,7 +56,9 @@ def of_observed(config: pytest.Config, callers: Iterable[str], case: str, check:
 
 def _command(config: pytest.Config, what: list[str], names: Iterable[str]) -> str:
     values = {name: config.getoption(f"exportlint_{name}", None) for name in names}
-    return shlex.join(["pytest", *what, *(f"--export-{name}={text}" for name, text in values.items() if text)])
+    given = [f"--export-{name}={text}" for name, text in values.items() if text]
+    pythons = config.getoption("exportlint_pythons", None) or ()
+    return shlex.join(["pytest", *what, *given, *(f"--export-reload-python={python}" for python in pythons)])
 
 
 def _from_here(config: pytest.Config, nodeid: str) -> str:

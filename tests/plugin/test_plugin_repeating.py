@@ -82,3 +82,16 @@ def test_observed_classes_are_named_without_the_number_of_their_configuration(py
     command = repeating.of_observed(config, ["sub/test_a.py::test_b"], case, "shapes")
     option = shlex.quote(f"--export-observe={shown.strip(chr(39))}")
     assert command == f"pytest sub/test_a.py::test_b {option} --export-checks=shapes --export-examples=3"
+
+
+# Options that say what is run, which the command says in its own way, and those that change nothing that a check finds.
+SAID_OTHERWISE = {"checks", "models", "observe"}
+OF_NO_CONSEQUENCE = {"cache_dir", "no_cache", "reports", "github"}
+
+
+def test_every_option_that_changes_what_a_check_finds_is_in_the_command(pytester):
+    config = pytester.parseconfig("--export-reload-python=a/python", "--export-reload-python=b c/python")
+    known = {name.removeprefix("exportlint_") for name in vars(config.option) if name.startswith("exportlint_")}
+    assert known == {*repeating.GIVEN, "pythons"} | SAID_OTHERWISE | OF_NO_CONSEQUENCE
+    said = shlex.split(repeating.of_observed(config, [], "Net", "reload"))
+    assert said[-2:] == ["--export-reload-python=a/python", "--export-reload-python=b c/python"]
