@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from exportlint.checks import variants
 from exportlint.findings import CHECKS, VARIANTS
 
+__tracebackhide__ = True  # what is wrong with a case is told at the line that makes it, in pytest
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 F = TypeVar("F")
 

@@ -165,3 +165,19 @@ def test_a_session_that_breaks_off_takes_no_report_away(tmp_path, how):
     assert (tmp_path / "r.json").read_text() == "an earlier report"
     assert (tmp_path / "new.json").exists()
     assert "r.json is left as it was: no model was checked" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ('X, name="a\\nb"', "ValueError: name must be a non-empty string in one line"),
+        ("inputs=X", "TypeError: a model case takes no 'inputs'; did you mean 'args'?"),
+    ],
+)
+def test_what_is_wrong_with_a_case_is_told_at_the_line_that_makes_it(tmp_path, arguments, words):
+    tests = f"from exportlint import export_case\n@export_case({arguments})\ndef net():\n    return Gate()"
+    done = run(tmp_path, tests)
+    assert f"E   {words}" in done.out
+    assert "@export_case(" in done.out
+    assert "case.py" not in done.out
+    assert done.status == pytest.ExitCode.INTERRUPTED
