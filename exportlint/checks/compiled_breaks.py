@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 RULES = (
     ("EXP101", r"data-dependent expression Eq\(u\d+, 1\).*Size-like symbols: none"),
     ("EXP802", r"ops do not support aliasing"),
-    ("EXP803", r"to have same metadata"),
+    ("EXP803", r"to have same metadata|merging two branches' output"),
     ("EXP901", r"torch\.jit\.script|_CachedForward|ScriptModule"),
     ("EXP403", r"builtin operator `print`|logging\.Logger|builtin `_warnings\.warn"),
-    ("EXP303", r"builtin `(time\.|datetime\.|[^`]*Random\.)"),
+    ("EXP303", r"(builtin|function) `(time\.|datetime\.|[^`]*Random\.)"),
     ("EXP501", r"setattr\(\) on unsupported type"),
     ("EXP502", r"torch\.nn\.Parameter\(\)` constructor"),
     ("EXP801", r"does not support running with fake tensors"),
@@ -36,7 +36,7 @@ RULES = (
     ("EXP102", r"builtin operator `(range|str|int|float|len|bool)`|tp_repr_impl|PendingUnbacked"),
     ("EXP202", r"same device|Tensor device mismatch"),
     ("EXP402", r"marked as skipped|[Uu]nsupported (method call|context manager)|deepcopy|returned non-Tensor"),
-    ("EXP402", r"Failed to trace builtin operator|data_ptr"),
+    ("EXP402", r"Failed to trace builtin operator|data_ptr|wrap sparse Tensor"),
 )
 NUMBER = re.compile(r"/gb/(gb\d+)\.html")
 HERE = re.compile(r'File "([^"]+)", line (\d+)')

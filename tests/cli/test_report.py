@@ -347,7 +347,7 @@ def test_a_model_that_does_not_run(models, name):
 REWRITES = {
     "factory_raises": ("capture", "Make the factory return a module", "raise ValueError"),
     "inputs_raise": ("capture", "Let the case give a tuple of positional arguments", "raise KeyError"),
-    "inputs_of_number": ("capture", "Let the case give a tuple of positional arguments", None),
+    "inputs_of_number": ("capture", "Let the case give a tuple of positional arguments", "lambda: 7"),
     "inputs2_raise": ("shapes", "Let inputs2, and each call of more_inputs, be a tuple", "raise KeyError"),
     "inputs2_too_many": ("shapes", "Give the call arguments that the model accepts", None),
     "range_of_nothing": ("shapes", "Name the inputs in value_ranges", None),
