@@ -97,7 +97,8 @@ class Summary:
         # What was never looked for, or not to its end, was not missed.
         if session.exitstatus in COMPLETE and not self.config.option.collectonly:
             self.unmatched = list(self.ledger.unmatched(self.config))
-        self._write(complete=session.exitstatus in COMPLETE and not self.config.option.collectonly)
+        if self.settings.reports:
+            self._write(complete=session.exitstatus in COMPLETE and not self.config.option.collectonly)
         if (self.unmatched or self.trouble) and session.exitstatus in (
             pytest.ExitCode.OK,
             pytest.ExitCode.NO_TESTS_COLLECTED,
