@@ -30,7 +30,7 @@ from exportlint.checks.shapes import journal
 from exportlint.checks.silence import Silence
 from exportlint.checks.verdicts import portable
 from exportlint.findings import CHECKS, DEFAULT_CHECKS, RED, CaseResult, CheckResult, are_chosen
-from exportlint.places import Place
+from exportlint.places import Place, display_path
 from exportlint.text import OWN_FAULT, own_fault
 
 if TYPE_CHECKING:
@@ -248,7 +248,8 @@ class Runner:
             for check in checks:
                 depends = progress.depends.get(check.name)
                 if depends is not None and depends.unseen:
-                    self._note(f"verdicts on {case.label} are not kept: {_from_here(depends.unseen[0])}")
+                    file, _, how = depends.unseen[0].rpartition(":")
+                    self._note(f"verdicts on {case.label} are not kept: {display_path(file)}:{how}")
                 elif depends is not None and check.name not in kept and not _of_one_run(check):
                     verdicts.keep(
                         self._key(case, check.name, verdicts, also), check, depends | Dependencies(files=also), began
@@ -495,11 +496,6 @@ def _left_out(check: CheckResult, options: Options) -> bool:
     """Whether a check is not shown: the case does not ask for it, and neither does the caller."""
     asked = are_chosen(options.checks) or check.outcome != "not_checked"
     return not asked and (check.reason or "").startswith(results.NOT_ASKED)
-
-
-def _from_here(words: str) -> str:
-    """Words that begin with a path, with the path relative to the working directory where it lies inside."""
-    return words.removeprefix(str(Path.cwd()) + os.sep)
 
 
 def _of_one_run(check: CheckResult) -> bool:

@@ -10,6 +10,7 @@ from exportlint.source import branches, builtin_calls, decorators, moves, operat
 from exportlint.source.events import Asked, Called, Converted
 from exportlint.source.facts import facts
 from exportlint.source.index import dotted
+from exportlint.source.outside import CHOICES, READINGS
 from exportlint.source.parameters import OPEN, Arguments
 from exportlint.source.tree import children, indices, is_none
 from exportlint.source.tree import given as given_to
@@ -98,29 +99,6 @@ _MADE_OF_TORCH = dict.fromkeys(("torch.Generator", "torch.generator.manual_seed"
 _MADE_BEFORE = {
     "concurrent.futures.ThreadPoolExecutor": "concurrent.futures.executor",
     "concurrent.futures.thread.ThreadPoolExecutor": "concurrent.futures.executor",
-}
-_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
-_GENERATORS = ("random", "random.Random", "random.SystemRandom")
-_DISTRIBUTIONS = (
-    "random", "gauss", "normalvariate", "lognormvariate", "vonmisesvariate", "betavariate", "gammavariate",
-    "expovariate", "paretovariate", "weibullvariate", "triangular", "getrandbits", "randbytes",
-)  # fmt: skip
-_RANGES = ("uniform", "randint", "randrange")
-_CHOSEN = frozenset(f"{space}.choice" for space in (*_GENERATORS, "secrets"))
-# What is read outside of the model, by what a rule calls it.
-_READINGS = {
-    **dict.fromkeys(("os.environ.get", "os.getenv"), "environment"),
-    **dict.fromkeys((f"time.{name}" for name in _CLOCKS), "clock"),
-    **dict.fromkeys((f"time.{name}_ns" for name in _CLOCKS), "clock"),
-    **dict.fromkeys(("time.localtime", "time.gmtime", "time.strftime", "time.ctime"), "clock"),
-    **dict.fromkeys((f"datetime.{name}" for name in ("datetime.now", "datetime.utcnow", "datetime.today")), "clock"),
-    "datetime.date.today": "clock",
-    **dict.fromkeys((f"{space}.{name}" for space in _GENERATORS for name in _DISTRIBUTIONS), "random number"),
-    **dict.fromkeys((f"random.{name}" for name in _RANGES), "random range"),
-    **dict.fromkeys((f"random.Random.{name}" for name in ("random", *_RANGES)), "own generator"),
-    **dict.fromkeys((f"random.SystemRandom.{name}" for name in _RANGES), "random number"),
-    **dict.fromkeys((f"secrets.{name}" for name in ("randbelow", "randbits", "token_bytes")), "random number"),
-    **dict.fromkeys(("os.urandom", "uuid.uuid1", "uuid.uuid4"), "random number"),
 }
 _LAYERS = frozenset({"torch.nn.Linear", "torch.nn.LayerNorm"})
 # Functions that ask for a truth as ``bool`` does.
@@ -296,7 +274,8 @@ def _custom_operator(name: str, given: Arguments) -> Value | None:
     named = given.get(0)
     if name != decorators.CUSTOM or len(given.positional) < 2 or not isinstance(named, Const):
         return None
-    return External(f"torch.ops.{str(named.value).replace('::', '.')}")
+    operator = decorators.operator_name(named.value)
+    return External(operator) if operator else None
 
 
 def _external_result(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value:
@@ -341,10 +320,10 @@ def _asserted(it: Interpreter, node: ast.Call, value: Value, state: State) -> No
 
 def _read_outside(it: Interpreter, node: ast.Call, name: str, given: Arguments, state: State) -> Value | None:
     """What a function reads outside of the model; of several values that one is drawn of, any."""
-    reading = "numpy random number" if name.startswith("numpy.random.") else _READINGS.get(name)
+    reading = "numpy random number" if name.startswith("numpy.random.") else READINGS.get(name)
     if reading is not None:
         return Number(reading, it.site(node, state))
-    if name not in _CHOSEN:
+    if name not in CHOICES:
         return None
     first = given.get(0)
     return first.any if isinstance(first, Sequence) else UNKNOWN

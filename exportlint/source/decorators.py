@@ -73,14 +73,13 @@ def _operator(
         return UNKNOWN
     value = annotated(it, returns, State(Frame(entry.module)))
     result = tuple(replace(v, full=False) if isinstance(v, Tensor) else v for v in options(value))
-    name = operator_name(decorator.node)
+    named = decorator.node.args[:1] if isinstance(decorator.node, ast.Call) else ()
+    name = next((operator_name(n.value) for n in named if isinstance(n, ast.Constant)), "")
     if at is not None and name and value != NONE:
         it.emit(Called(at, name, function, given.positional, given.keywords, value))
     return result[0] if len(result) == 1 else value
 
 
-def operator_name(node: ast.expr) -> str:
-    """The name that ``custom_op("space::name")`` has in ``torch.ops``; empty where it is not written down."""
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    text = first.value if isinstance(first, ast.Constant) else ""
+def operator_name(text: object) -> str:
+    """The name that ``space::name`` has in ``torch.ops``; empty where it is none."""
     return f"torch.ops.{text.replace('::', '.')}" if isinstance(text, str) and text.count("::") == 1 else ""

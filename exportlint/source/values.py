@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from exportlint.source.outside import OUTSIDE
+
 if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterable
@@ -23,11 +25,6 @@ _OPTIONS = 6
 _DEEPEST = 6
 _MOST = 1000
 _BESIDE = 16
-# How numbers are read that come from outside of the model.
-OUTSIDE = frozenset({
-    "environment", "clock", "random number", "random range", "own generator", "numpy random number", "address",
-    "computed address",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,9 @@ def commands(readiness: Readiness) -> Iterator[str]:
                 yield _command("error", {"file": file, "title": title}, cell.reason or cell.word)
 
 
-def complaint(words: str) -> str:
-    """One line for what is wrong with the run itself, at the file that the words begin with, where they name one."""
-    file, _, rest = words.partition(": ")
-    if not (rest and file.endswith(".toml")):
-        return _command("error", {"title": "exportlint"}, words)
-    return _command("error", {"file": display_path(file), "title": "exportlint"}, rest)
+def complaint(words: str, file: str | None = None) -> str:
+    """One line for what is wrong with the run itself, at the file that says so, where there is one."""
+    return _command("error", {"file": display_path(file) if file else None, "title": "exportlint"}, words)
 
 
 def _command(kind: str, properties: dict[str, object], words: str) -> str:

@@ -54,13 +54,13 @@ class Ledger:
             self.meet(id_, labels)
         self.uncollected.update(sent.get("uncollected", ()))
 
-    def unmatched(self, config: pytest.Config) -> Iterator[str]:
-        """A line for each expectation that is about nothing, as far as this session can tell."""
+    def unmatched(self, config: pytest.Config) -> Iterator[tuple[str, str]]:
+        """The file and words for each expectation that is about nothing, as far as this session can tell."""
         scope = _Scope(config, self._settings, self.uncollected)
         for expected in self._settings.expected:
             words = self._wrong_with(expected, scope)
             if words is not None:
-                yield f"{expected.place}: expected-failures: {words}"
+                yield expected.place, f"expected-failures: {words}"
 
     def _wrong_with(self, expected: Expectation, scope: _Scope) -> str | None:
         met = [labels for id_, labels in self.cases.items() if expected.about(id_)]

@@ -33,7 +33,7 @@ class Summary:
         self.settings = config.stash[options.KEY]
         self.cases: dict[tuple[str, str], dict[str, CheckResult]] = {}
         self.ledger = config.stash[LEDGER]
-        self.unmatched: list[str] = []
+        self.unmatched: list[tuple[str, str]] = []  # each a file and what it says about nothing
         self.notes: dict[str, None] = {}
         self.trouble: list[str] = []
         self.written: list[str] = []
@@ -131,7 +131,7 @@ class Summary:
                 terminalreporter.write_line(line)
         for words in (*self.notes, *filter(None, [self.config.stash.get(LEFT_OUT, "")])):
             terminalreporter.write_line(words)
-        for words in (*self.unmatched, *self.trouble):
+        for words in (*map(": ".join, self.unmatched), *self.trouble):
             terminalreporter.write_line(f"error: {words}", red=True)
         if self.unmatched:
             terminalreporter.write_line("the run fails while an expected failure is about nothing", red=True)
@@ -140,7 +140,9 @@ class Summary:
         if self.settings.github:
             from pytest_exportlint import github
 
-            for line in (*github.commands(self.readiness()), *map(github.complaint, [*self.unmatched, *self.trouble])):
+            complaints = [github.complaint(words, file) for file, words in self.unmatched]
+            complaints += map(github.complaint, self.trouble)
+            for line in (*github.commands(self.readiness()), *complaints):
                 terminalreporter.write_line(line)
 
 

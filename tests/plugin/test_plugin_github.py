@@ -32,8 +32,8 @@ def test_a_red_check_without_a_finding_is_one_too():
     ]
 
 
-def test_what_is_wrong_with_the_run_is_one_at_the_file_that_it_names():
-    assert github.complaint("pyproject.toml: expected-failures: a.py::net is no case") == (
+def test_what_is_wrong_with_the_run_is_one_at_the_file_that_says_so():
+    assert github.complaint("expected-failures: a.py::net is no case", "pyproject.toml") == (
         "::error file=pyproject.toml,title=exportlint::expected-failures: a.py::net is no case"
     )
     assert github.complaint("r.json cannot be written: no space") == (

@@ -95,7 +95,7 @@ class Watch:
     def _waited(self) -> float:
         """The seconds for which the process was ready to run and did not, of the thread that waited most.
 
-        None on systems that do not tell. Source: ``schedstats`` in the kernel's documentation of the scheduler.
+        Zero on systems that do not tell. Source: ``schedstats`` in the kernel's documentation of the scheduler.
         """
         waits = [0.0]
         for thread in Path(f"/proc/{self.pid}/task").glob("*/schedstat") if self.pid is not None else ():

@@ -19,8 +19,8 @@ from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.rules.integer_arguments import integer_arguments
 from exportlint.source.events import Asked, Called, Converted, Event, Indexed, Iterated
+from exportlint.source.outside import OUTSIDE
 from exportlint.source.values import (
-    OUTSIDE,
     Const,
     Dict,
     Instance,

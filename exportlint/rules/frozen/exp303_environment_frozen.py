@@ -22,6 +22,7 @@ from exportlint.fixes.edits import ARGUMENT, AT_HAND, Computed, Hoisted, fix
 from exportlint.rules.base import Match, Near, Observer, Rule, Variant, outcomes
 from exportlint.rules.examples import example
 from exportlint.source.events import Asked, Called, Event, Indexed, Iterated, Used
+from exportlint.source.outside import CHOICES, ORDERS, SEVERAL_CHOICES
 from exportlint.source.values import External, Number, Sequence, Truth, Value, options
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ _REWRITES = {
     "numpy random number": "Draw it with torch, or pass it in.",
 }
 _SYMBOLIC = frozenset({"random range", "own generator"})  # TorchDynamo makes symbols of them, which index nothing
-_GENERATORS = ("random", "random.Random", "random.SystemRandom", "secrets")
-_CHOICES = frozenset(f"{space}.{name}" for space in _GENERATORS for name in ("choice", "choices"))
-_ORDERS = frozenset(f"{space}.{name}" for space in _GENERATORS for name in ("sample", "shuffle"))
 _DRAWN = {
     "random": f"torch.rand((), device={AT_HAND}.device)",
     "uniform": f"torch.empty((), device={AT_HAND}.device).uniform_({ARGUMENT})",
@@ -84,7 +82,8 @@ def _indexed(index: Value) -> Iterator[Match]:
 
 def _chosen(event: Called) -> Iterator[Match]:
     """One of several values, or an order, that is drawn in Python."""
-    variant = "random choice" if event.name in _CHOICES else "random order" if event.name in _ORDERS else ""
+    chosen = event.name in CHOICES or event.name in SEVERAL_CHOICES
+    variant = "random choice" if chosen else "random order" if event.name in ORDERS else ""
     if variant and (event.used or event.name.endswith(".shuffle")):
         text = f"`{event.site.text}` is drawn once, while the model is captured"
         yield Match(event.site, text, variant, "Draw an index with torch and take what it selects, or pass it in.")

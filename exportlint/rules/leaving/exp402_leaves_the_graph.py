@@ -4,8 +4,7 @@
 Reports code under capture that needs real memory or another runtime: `data_ptr()`, `torch.save`, threads, copies by
 `copy.copy`, gradients taken inside of `forward`, foreign functions, `with torch.device(...)`, methods made by
 `functools.partialmethod`, `ctx.mark_dirty()`, nested tensors, operators such as `torch.linalg.inv` whose failure a
-handler is to catch. Other `autograd.Function`s are captured by what their
-`forward` computes.
+handler is to catch. Other `autograd.Function`s are captured by what their `forward` computes.
 
 It also reports what TorchDynamo (strict export and `torch.compile`) does not follow, though `torch.export` by itself
 runs it once and goes on: classes defined in `forward`, `eval`, locks, files, clocks, processes, contexts of
@@ -51,7 +50,7 @@ _THREADS = frozenset({
     "concurrent.futures.executor.submit", "concurrent.futures.executor.map",
 })  # fmt: skip
 _PROGRESS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.rich.tqdm"})
-_UNTRACED = _PROGRESS | PYTHON | TORCH | {"torch.autograd.context.mark_dirty", "functools.partialmethod", "torch.save"}
+_UNTRACED = PYTHON | TORCH | {"torch.autograd.context.mark_dirty", "functools.partialmethod", "torch.save"}
 _GRADIENTS = frozenset({f"torch.func.{name}" for name in ("grad", "grad_and_value", "vjp", "jacrev")})
 _FORWARD_MODE = frozenset({"torch.func.jacfwd", "torch.func.hessian", "torch.func.linearize"})
 _AUTOGRAD = ("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.")
